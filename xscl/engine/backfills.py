@@ -101,48 +101,52 @@ SHARED = 0
 def bound_to(known: Iterable[Subscription], first: int) -> int:
     """Return the `bound_to` of a subscription whose history begins with the document `first`.
 
-    Only subscriptions with an equal one share operators over time.  It is `SHARED`, unless an
-    earlier history with it began after `first`: these operators lack the documents between.
+    Subscriptions share operators over time only if their `bound_to` is equal.  It is `SHARED`,
+    unless a `known` subscription has that value and a history that began after `first`: its
+    operators lack the documents between.  Then it is `first`.
     """
     shorter = any(one.bound_to == SHARED and one.since > first for one in known)
     return first if shorter else SHARED
 
 
 class Backfills:
-    """Completes the backfills of one engine; thread-safe."""
+    """Completes the backfills of one engine, one at a time; thread-safe."""
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
         self._running = threading.RLock()
         self._changed = threading.Condition()
-        self._failures = Counter[int]()  # in `serve`, by subscription
-        self._arrived = -1  # the next document's number when the disk last failed
-        self._completions: dict[int, Future[None]] = {}  # by subscription; guarded by `_changed`
+        self._failures = Counter[int]()  # failures in `serve`, by number of the subscription
+        self._arrived = -1  # the number that the next document had when the disk last failed
+        # by number of the subscription; guarded by `_changed`
+        self._completions: dict[int, Future[None]] = {}
 
     def end(self) -> None:
-        """Stop all backfills and trials, also later ones: they raise Stopping."""
+        """End all backfills and trials: those that run, and those that begin later, raise Stopping.
+        """
         self._transactions.ending.set()
         with self._changed:
             self._changed.notify_all()
 
     def await_running(self) -> None:
-        """Wait until the backfill that runs is complete, if one does."""
+        """Wait until no backfill runs in another thread."""
         with self._running:
             return
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Hold the lock of the engine while no backfill runs: for changes between two backfills."""
+        """Hold the engine's lock while no other thread runs a backfill, until the block ends."""
         with self._running, self._transactions.lock:
             yield
 
     def complete(
         self, number: int, until: float | None = None, *, is_bounded: bool = False
     ) -> None:
-        """Complete the backfill of a subscription, and those that have to precede it.
+        """Complete the backfill of the subscription of a number, and those that must precede it.
 
-        `until` is a time of `time.monotonic`.  Raises TooLong after that time, and if `is_bounded`
-        beyond the bounds of a service (`LONGEST`, `MOST_RESULTS`); Stopping after `end`.
+        `until` is a time of `time.monotonic`, after which it raises TooLong.  If `is_bounded`, it
+        also raises TooLong beyond the bounds of a service (`LONGEST`, `MOST_RESULTS`).  Raises
+        Stopping after `end`.
         """
         seconds = -1 if until is None else max(0.0, until - time.monotonic())
         if not self._running.acquire(timeout=seconds):
@@ -157,18 +161,21 @@ class Backfills:
     # -- For a service ---------------------------------------------------------------------
 
     def completion(self, number: int) -> Future[None]:
-        """Return the future of a backfill that the thread in `serve` completes; it never fails."""
+        """Ask the thread in `serve` for the backfill of the subscription of a number.
+
+        Returns a future, which is done when the backfill is complete or was dropped.
+        """
         with self._changed:
             future = self._completions.setdefault(number, Future())
             self._changed.notify_all()
             return future
 
     def serve(self, completed: Callable[[], None], give_up: Callable[[int], None]) -> None:
-        """Complete the backfills of acknowledged registrations and of `completion`, until `end`.
+        """Complete backfills until `end`: those of `completion`, and all acknowledged ones.
 
-        `completion` is not called for a registration that failed after its commit, nor for the next
-        version of an edited subscription.
-        `completed` is called after each backfill, `give_up` with the number of one that fails.
+        Of the latter some have no call of `completion`: after a registration that failed once it
+        was committed, and after an edit.  `completed` is called after each backfill, `give_up` with
+        the number of a subscription whose backfill fails.
         Raises StoreError and OSError: call it again when the disk can be written.
         """
         while not self._transactions.ending.is_set():
@@ -191,14 +198,15 @@ class Backfills:
             completed()
 
     def _acknowledged(self) -> list[int]:
-        """Return the backfills of registrations that a restart keeps."""
+        """Return the numbers of the subscriptions with a backfill that a restart would keep."""
         known = self._transactions.state.subscriptions.backfills
         return [one.subscription for one in list(known.values()) if one.acknowledged]
 
     def _is_its_own(self, error: Exception) -> bool:
-        """Return True if an error concerns the history alone.
+        """Return True if an error counts as a failure of the backfill, not of the disk.
 
-        While the disk takes no documents either, a history waits for the disk as documents do.
+        A second fault of the disk counts only if documents have arrived since the first: while the
+        disk takes no documents either, the backfill waits for it as documents do.
         """
         if not (is_full(error) or is_faulty(error)):
             return True
@@ -214,10 +222,10 @@ class Backfills:
         self._resolve()
 
     def _resolve(self) -> None:
-        """Resolve the futures of the backfills that are complete or were dropped.
+        """Resolve the futures of `completion` whose backfills are complete or were dropped.
 
-        A removal that is not committed drops no backfill.  While the store cannot be read, the
-        futures stay, and a later call resolves them.
+        Only commits count: a removal under way drops no backfill.  If the store cannot be read, a
+        later call resolves them.
         """
         futures: list[Future[None]] = []
         with suppress(StoreError), self._transactions.committed() as state, self._changed:
@@ -230,7 +238,11 @@ class Backfills:
     # -- One after the other ---------------------------------------------------------------
 
     def _following(self, number: int) -> int | None:
-        """Return the next backfill to run for that of a subscription; None if that is complete."""
+        """Return the number of the subscription whose backfill runs next, to complete `number`.
+
+        With operators over time it is the earliest such subscription with a backfill; else it is
+        `number` itself.  None if the backfill of `number` is complete or was dropped.
+        """
         with self._transactions.committed() as state:
             known = state.subscriptions
             one = known.numbered(number)
@@ -251,9 +263,9 @@ class Backfills:
 
 
 class _Run:
-    """One attempt to complete a backfill: kept documents are pushed to an engine beside this one.
+    """One attempt to complete a backfill: a twin replays the kept documents.
 
-    That engine, the twin, has the subscription alone, and hands its results and state over."""
+    The twin has the subscription alone.  The engine then takes its results and state over."""
 
     def __init__(
         self,
@@ -275,18 +287,19 @@ class _Run:
         self._size = BatchSize(IDLE, LARGEST_SLICE, EACH, fewest=1)
         self._next = transactions.state.documents.next
         self._pushes = transactions.state.pushes
-        self._pushed = -math.inf  # when something was pushed last
+        self._pushed = -math.inf  # the time at which the last push was noticed
 
     def close(self) -> None:
-        """Close the engines that replay the history."""
+        """Close the twins."""
         self._twin.close()
         if self._own is not None:
             self._own.close()
 
     def complete(self) -> bool:
-        """Complete the backfill, or end if the subscription was removed.
+        """Replay the history and cut over; return True if the backfill needs no other attempt.
 
-        Returns False if texts were evicted meanwhile that it may not have read.
+        That is also so if the subscription was removed.  False: nothing was taken over, as texts
+        were evicted meanwhile that it may not have read.
         """
         with self._transactions.change() as state:
             one = state.subscriptions.numbered(self._number)
@@ -327,7 +340,10 @@ class _Run:
     def _replay_in_own_time(
         self, store: Store, own: Twin, one: Subscription, begun: Backfill
     ) -> None:
-        """Find the matches among what feeds held when first polled, as `try` does."""
+        """Make the twin `own` find the matches among what feeds held at their first poll.
+
+        As in a trial, these documents count as if they had arrived at their own times.
+        """
         if any(map(is_calendar, own.reads)):
             first = earliest_time(store, own.reads, since=one.since)
             if first is not None:
@@ -342,15 +358,20 @@ class _Run:
 
     @property
     def _twins(self) -> Sequence[Twin]:
-        """The engines that replay the history: one as the documents arrived, perhaps one by time.
+        """The one or two twins that replay the history.
 
-        The latter reads what feeds held when they were first polled, by the times of documents."""
+        The first one replays the documents as they arrived.  The second one, if feeds' histories
+        are kept, has replayed these at the documents' own times."""
         return [self._twin] if self._own is None else [self._twin, self._own]
 
     def _replay(
         self, store: Store, one: Subscription, first: int, end: int, twins: Sequence[Twin]
     ) -> None:
-        """Replay the kept documents from one number to before another, slice by slice."""
+        """Make `twins` replay the kept documents with numbers from `first` to before `end`.
+
+        It goes slice by slice, and rests after each while something is pushed.  The witnesses of
+        the documents are added to the engine's join state.
+        """
         kept = kept_documents(store, self._twin.reads, one.since, first, end)
         start = 0
         while start < len(kept):
@@ -388,21 +409,24 @@ class _Run:
         return self._next - before
 
     def _is_busy(self) -> bool:
-        """Return True if something was pushed lately."""
+        """Return True if the engine had a push in the last `QUIET` seconds."""
         now, pushes = time.monotonic(), self._transactions.state.pushes
         if pushes != self._pushes:
             self._pushes, self._pushed = pushes, now
         return now - self._pushed < QUIET
 
     def _rest(self, seconds: float, pushes: int) -> None:
-        """Pause for some seconds and some pushes, or until nothing is pushed any more."""
+        """Pause until both some seconds have passed and some pushes have come.
+
+        It ends early if nothing is pushed for `QUIET` seconds, and at the end of the engine.
+        """
         end, last = time.monotonic() + seconds, self._pushes + pushes
         while self._is_busy() and ((left := end - time.monotonic()) > 0 or self._pushes < last):
             if self._ending.wait(min(QUIET / 2, left) if left > 0 else QUIET / 4):
                 return
 
     def _keep_witnesses(self, store: Store, docs: RowNumbers) -> None:
-        """Add the witnesses of documents to the state of joins."""
+        """Add the witnesses that the subscription needs of documents to the engine's join state."""
         if not self._pairs:
             return
         for some in list(witnesses(store, self._pairs, docs)):
@@ -413,9 +437,10 @@ class _Run:
     def _cut_over(
         self, state: EngineState, one: Subscription, first: int, past: int, most: int | None
     ) -> None:
-        """Replay the documents from `first` on; move the results and the state to the engine.
+        """Replay the documents from the number `first` on; move results and state to the engine.
 
-        `past` and `most` are those of `_adopt_results`."""
+        The subscription `one` gets its operators here.  `past` and `most` are those of
+        `_adopt_results`."""
         end = state.documents.next
         kept = kept_documents(state.store, self._twin.reads, one.since, first, end)
         if self._pairs:
@@ -430,8 +455,8 @@ class _Run:
         fresh = state.dataflow.core.plan.operators.keys() - known
         numbers = _numbered(state, self._twin, one)
         _keep_composites(state, self._twin, numbers)
-        # Operators take the state over from the twin in own time if there is one: what feeds held
-        # may begin a sequence, or an absence that is not due yet.
+        # The operators take over the state of the second twin if there is one: an item of a feed's
+        # history may begin a sequence, or an absence that is not due yet.
         over_time = self._twins[-1]
         entries = (row["entry"] for row in rows_of(over_time.state.store, "core", order="number"))
         state.dataflow.state_log.adopt(entries, over_time.operators(state, one), fresh)
@@ -447,9 +472,9 @@ class _Run:
     ) -> None:
         """Take over the results of the twins, within a transaction at their clock.
 
-        Those up to the position `past` of the twin's log are the past.  If `most` is set, only that
-        many of the newest are taken, and as many of those among what feeds held when first polled.
-        `numbers` are those of the twin's composites.
+        The results up to the position `past` of the first twin's log become backfilled matches.  If
+        `most` is set, only the newest `most` of them are taken, and as many of the second twin's.
+        `numbers` are the engine's numbers of the first twin's composites, by its own.
         """
         store = self._twin.state.store
         for row in rows_of(store, "cut", order="doc"):
@@ -461,10 +486,10 @@ class _Run:
         results = found.drop_columns(["position"])
         _append(state, _newest(results.filter(in_past), most), numbers, one)
         if self._own is not None:
-            state.composites.save()  # `_numbered_again` compares with them
+            state.composites.save()  # `_numbered_again` looks for composites in the store
             again = _newest(_in_own_time(state, one, self._own), most)
             _append(state, again, _numbered_again(state, self._own, one), one)
-        if delivered:  # backfilled matches are read by `matches`, not delivered
+        if delivered:  # move the cursor, as backfilled matches are not delivered
             state.acknowledged = state.position
         backfilled = state.position
         live = _append(state, results.filter(pc.invert(in_past)), numbers, one)
@@ -483,9 +508,10 @@ class _Run:
 
 
 def _in_own_time(state: EngineState, subscription: Subscription, own: Twin) -> pa.Table:
-    """Return the results among what feeds held when first polled.
+    """Return the results of the twin `own` all of whose documents are of feeds' histories.
 
-    Results that other subscriptions of the same stream of results would receive are left out."""
+    Results that other subscriptions of the same stream of results would receive are left out, and
+    those too old for matches to be kept."""
     sharers = state.subscriptions.by_qid[subscription.qid]
     others = min(
         (sharer.since for sharer in sharers if sharer is not subscription), default=INFINITE
@@ -504,10 +530,10 @@ def _in_own_time(state: EngineState, subscription: Subscription, own: Twin) -> p
 
 
 def _numbered_again(state: EngineState, own: Twin, subscription: Subscription) -> _Numbers:
-    """Return the engine's numbers of the twin `own`'s composites, by the number of the twin.
+    """Return the engine's numbers of the composites in the results of the twin `own`.
 
-    A composite that the engine has keeps its number; a new one gets the clock at which its latest
-    document arrived.
+    A composite that is in a result of the engine keeps its number.  Any other gets a new number,
+    and the clock at which its latest document arrived.
     """
     kept = composites_of(state.store, _in_results(state.store, subscription))
     known = {(one.docs, one.nodes, one.values): number for number, one in kept.items()}
@@ -523,14 +549,21 @@ def _numbered_again(state: EngineState, own: Twin, subscription: Subscription) -
 
 
 class _Numbers(dict[int, int]):
-    """The engine's numbers of documents and composites, by those that the twin gave them."""
+    """The engine's numbers of composites by the twin's numbers; other keys are their own values.
+
+    Those are documents, which have the same number in both.
+    """
 
     def __missing__(self, number: int) -> int:
         return number
 
 
 def _numbered(state: EngineState, twin: Twin, subscription: Subscription) -> _Numbers:
-    """Return the engine's numbers of a twin's composites; those that it has keep their number."""
+    """Return the engine's numbers of all composites of a twin.
+
+    A composite that the engine has, in results or in the join state, keeps its number; any other
+    gets a new one.
+    """
     leaves = state.dataflow.subscribed.pairs(subscription)
     bound = documents_of_pairs(state.store, leaves)
     kept = np.concatenate((_in_results(state.store, subscription), bound))
@@ -542,13 +575,13 @@ def _numbered(state: EngineState, twin: Twin, subscription: Subscription) -> _Nu
 
 
 def _in_results(store: Store, subscription: Subscription) -> RowNumbers:
-    """Return the documents and composites in the results of a subscription."""
+    """Return the numbers of documents and composites in a subscription's results, repeated."""
     found = results_of(store, subscription.qid)
     return np.concatenate((found["doc1"].to_numpy(), found["doc2"].to_numpy()))
 
 
 def _keep_composites(state: EngineState, twin: Twin, numbers: Mapping[int, int]) -> None:
-    """Add the composites of inner joins to the state of joins."""
+    """Add the twin's composites of inner joins to the engine's join state, under `numbers`."""
     kept = pairs_from(twin.state.store, twin.composites)
     composites = composites_of(twin.state.store)
     arrived = {
@@ -568,10 +601,11 @@ def _newest(found: pa.Table, most: int | None) -> pa.Table:
 def _append(
     state: EngineState, found: pa.Table, numbers: Mapping[int, int], subscription: Subscription
 ) -> list[int]:
-    """Store the results of a twin that the engine lacks; return the positions of the others.
+    """Store the results `found` by a twin that the engine does not have yet.
 
-    Of these only those after the registration are returned.  Results whose documents all precede
-    the oldest with kept matches are omitted: subscriptions that share them may have received them.
+    Return the positions of those that it has, if they are after `subscription.backfilled`.  Results
+    whose documents are all too old for matches to be kept are left out: subscriptions that share
+    them may have received them.  `numbers` are the engine's numbers by the twin's.
     """
     if not found.num_rows:
         return []
@@ -589,6 +623,6 @@ def _append(
 
 
 def _keys(found: pa.Table) -> list[tuple[int, int, tuple[int, ...]]]:
-    """Return (doc1, doc2, nodes) of each result."""
+    """Return (doc1, doc2, nodes) of each result, in the order of the rows."""
     columns = (found[name].to_pylist() for name in ("doc1", "doc2", "nodes"))
     return [(one, other, tuple(nodes)) for one, other, nodes in zip(*columns, strict=True)]

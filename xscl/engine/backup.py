@@ -63,7 +63,7 @@ _DAMAGE = (EOFError, LookupError, OverflowError, RuntimeError, ValueError)
 
 @dataclass(frozen=True, slots=True)
 class BackupMember:
-    """A part of a backup: its name and size."""
+    """A part of a backup: its file name in the archive, and its size in bytes."""
 
     name: str
     size: int
@@ -71,10 +71,12 @@ class BackupMember:
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """The description of a backup: its store, number of commits, time and release.
+    """The description of a backup: the content of its manifest, and the parts of the archive.
 
-    `position` is the last segment of the spool that the store had consumed, `latest` the last one
-    of the spool, None without a spool.
+    `xscl` is the release that made it, at the time `made` (ISO 8601, UTC).  `version` is that of
+    the tables, `store` the id of the store, `commits` the number of its commits.  `position` is the
+    number of the last segment that the store had consumed, `latest` that of the last segment of the
+    spool, None without a spool.
     """
 
     xscl: str
@@ -88,12 +90,12 @@ class Backup:
 
     @property
     def size(self) -> int:
-        """The bytes of all parts."""
+        """The sum of the sizes of all parts, in bytes."""
         return sum(part.size for part in self.parts)
 
     @property
     def segments(self) -> tuple[str, ...]:
-        """The names of the files of segments that it holds."""
+        """The names of the parts that are files of the spool, with the waiting segments."""
         return tuple(part.name for part in self.parts if part.name.endswith(".arrows"))
 
     def as_dict(self) -> dict[str, Any]:
@@ -129,7 +131,7 @@ def back_up(store: Store, target: Path, spool: Path | None = None) -> Backup:
             parts=_parts(archive),
         )
         said = {"format": _FORMAT, **backup.as_dict()}
-        del said["parts"]  # they are the members of the archive
+        del said["parts"]  # read from the directory of the archive
         _add(archive, MANIFEST, [json.dumps(said, indent=1).encode()])
     return backup
 
@@ -138,10 +140,13 @@ def back_up(store: Store, target: Path, spool: Path | None = None) -> Backup:
 def _copied(
     store: Store, target: Path, waiting: _WaitingSegments
 ) -> Iterator[tuple[StoreMark, IO[bytes]]]:
-    """Yield the mark of a store, and an open copy of its database."""
+    """Yield the mark of a store, and a copy of its database as an open file.
+
+    The copy stands beside `target` while the block runs.  `waiting` is begun at the same commit.
+    """
     copy = target.with_name(f"{target.name}.database.tmp")
     try:
-        copy.unlink(missing_ok=True)  # a killed process has left it
+        copy.unlink(missing_ok=True)  # a process that was killed may have left one
         with store.reading(unlimited=True, begin=lambda: waiting.begin(store)):
             had = copy_store(store, copy)
         with copy.open("rb") as file:
@@ -151,11 +156,12 @@ def _copied(
 
 
 def copy_store(store: Store, to: Path) -> StoreMark:
-    """Write a verified copy of a database to a new file, and return its mark: id and commits.
+    """Write a verified copy of a store's database to a new file; return the mark of the copy.
 
-    Other threads may commit meanwhile.  The copy has the commits before it began; within a reading,
-    those that the reading sees.  Only its owner can read it.  Raises OSError if it cannot be
-    written, and leaves what was written.
+    Other threads may commit meanwhile: the copy has the commits before the call, or, within
+    `store.reading`, those that the reading sees.  Only the owner of the file can read it.  Raises
+    OSError if it cannot be written, which leaves a part of it; BackupError for a store in memory,
+    and for a copy that is not sound.
     """
     if store.path is None:
         raise BackupError("a store in memory has no files that could be copied")
@@ -176,19 +182,19 @@ def copy_store(store: Store, to: Path) -> StoreMark:
 
 @contextmanager
 def _written(path: Path) -> Iterator[apsw.Connection]:
-    """Yield a connection to a copy; raises OSError where it cannot be written."""
+    """Yield a connection that writes the database at `path`; raises OSError if that fails."""
     with closing(copy_target(path)) as target:
         try:
             yield target
         except (apsw.FullError, apsw.IOError) as error:
             number = errno.ENOSPC if isinstance(error, apsw.FullError) else target.system_errno
-            if not number:  # the source cannot be read
+            if not number:  # the error is from reading the source
                 raise
             raise OSError(number, os.strerror(number)) from error
 
 
 def _verify(path: Path, had: StoreMark) -> None:
-    """Raise BackupError unless a copy is sound, and has the mark `had` of the store."""
+    """Raise BackupError unless the copy at `path` is sound, and its mark is `had`."""
     with closing(connect(path, options="&immutable=1")) as copy, translated(path):
         found = copy.execute("PRAGMA state.quick_check(1)").get
         if found != "ok" or seen(copy) != had:
@@ -197,9 +203,9 @@ def _verify(path: Path, had: StoreMark) -> None:
 
 
 def receive(pieces: Iterable[bytes], target: Path) -> Backup:
-    """Write a received backup, and return its description after verification.
+    """Write a backup that comes in `pieces` to a file, and return its description.
 
-    The file is written atomically, as by `back_up`.
+    It is verified first, as by `read_backup`, and written atomically, as by `back_up`.
     """
     with _replacing(target) as file:
         for piece in pieces:
@@ -210,9 +216,10 @@ def receive(pieces: Iterable[bytes], target: Path) -> Backup:
 
 @contextmanager
 def _replacing(target: Path) -> Iterator[IO[bytes]]:
-    """Yield a private file that takes the place of a backup once the block succeeds.
+    """Yield a private file, which becomes `target` when the block ends without an error.
 
-    Raises BackupError if it cannot be written, or if another file has the name.
+    It replaces an existing backup.  Raises BackupError if it cannot be written, or if `target` is a
+    file that is no backup.
     """
     target = target.absolute()
     refuse_other(target)
@@ -224,7 +231,7 @@ def _replacing(target: Path) -> Iterator[IO[bytes]]:
 
 
 def refuse_other(target: Path) -> None:
-    """Raise BackupError for an existing file that is no backup."""
+    """Raise BackupError if `target` is an existing file that is no backup."""
     if not target.exists():
         return
     try:
@@ -246,17 +253,18 @@ def _add(archive: zipfile.ZipFile, name: str, pieces: Iterable[bytes]) -> None:
 
 
 def _pieces(file: IO[bytes], size: int) -> Iterator[bytes]:
-    """Yield `size` bytes of a file, from its position on."""
+    """Yield the next `size` bytes of a file in pieces; fewer if the file ends before."""
     while size and (piece := file.read(min(size, _PIECE))):
         size -= len(piece)
         yield piece
 
 
 class _WaitingSegments:
-    """The segments that a store has not consumed, at the instant of a backup.
+    """The segments of a spool that a store has not consumed at the commit of a backup.
 
-    The store may consume and delete them while they are written.  So their files are opened at
-    that instant, and a deleted file is read to its end.
+    The store may consume and delete them while the backup is written.  So `begin` opens their
+    files, and a deleted file can still be read to its end.  `position` and `latest` are those of
+    `Backup`.
     """
 
     def __init__(self, directory: Path | None) -> None:
@@ -267,26 +275,26 @@ class _WaitingSegments:
         self.position = 0
 
     def begin(self, store: Store) -> None:
-        """Open the files of the waiting segments, while no commit runs."""
+        """Open the files of the waiting segments, for a caller that holds commits back."""
         self.position = ConsumedOffsets(store).segment
         if self._directory is None:
             return
         spool = Spool(self._directory, read_only=True)
-        latest = spool.latest()  # once: more is appended meanwhile
-        # a spool that was lost has forgotten numbers that the store has passed
+        latest = spool.latest()  # read once, as segments are appended meanwhile
+        # If the spool was lost, the numbers in the store are larger than those of its successor.
         self.latest = max(latest, self.position, last_appended(store))
         for extract in spool.extracts(self.position, latest):
             self._extracts.append((extract, self._files.enter_context(extract.path.open("rb"))))
 
     def add(self, archive: zipfile.ZipFile) -> None:
-        """Write the segments."""
+        """Add the waiting segments to an archive, a part for each of their files."""
         for one, file in self._extracts:
             file.seek(one.begin)
             pieces = chain([one.header], _pieces(file, one.end - one.begin))
             _add(archive, f"{_SPOOL}/{one.name}", pieces)
 
     def close(self) -> None:
-        """Close the open files."""
+        """Close the files of the segments."""
         self._files.close()
 
 
@@ -301,14 +309,17 @@ def _release() -> str:
 
 
 def damaged(path: Path, detail: str) -> BackupError:
-    """Return the error for a file that is no backup, or not as it was written."""
+    """Return the error to raise for a file that is no backup, or a damaged one.
+
+    `detail` says in words what is wrong.
+    """
     return BackupError(
         f"{path} is no backup of xscl, or it is damaged: {detail}", hint="take another backup"
     )
 
 
 def _old_backup(path: Path) -> BackupError:
-    """Return the error for a backup of version 0.2, with the way to its data."""
+    """Return the error to raise for a backup of version 0.2; its hint says how to move the data."""
     return BackupError(
         f"the backup {path} was made by version 0.2, whose format this version does not read",
         hint=moving(f"--backup {shlex.quote(str(path))}", f"{path.with_suffix('')}-new")
@@ -317,7 +328,10 @@ def _old_backup(path: Path) -> BackupError:
 
 
 def read_backup(path: Path) -> Backup:
-    """Return the description of a backup, after comparing every part with its checksum."""
+    """Verify the checksum of every part of a backup, and return its description.
+
+    Raises BackupError for a file that is no backup, is damaged, or is of another release.
+    """
     with _opened(path) as archive:
         backup = _described(path, archive)
         if wrong := archive.testzip():
@@ -326,7 +340,10 @@ def read_backup(path: Path) -> Backup:
 
 
 def unpack(path: Path, directory: Path) -> None:
-    """Write the parts of a backup that was read to an empty directory, durably."""
+    """Write the parts of the backup at `path` to the empty `directory`, durably.
+
+    The caller has verified the backup.  Raises BackupError.
+    """
     spool = directory / _SPOOL
     spool.mkdir(mode=0o700)
     with _opened(path) as archive:
@@ -361,13 +378,16 @@ def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
 
 
 def _parts(archive: zipfile.ZipFile) -> tuple[BackupMember, ...]:
-    """Return all members but the manifest."""
+    """Return all parts of an archive except the manifest, in the order of the archive."""
     found = (BackupMember(one.filename, one.file_size) for one in archive.infolist())
     return tuple(one for one in found if one.name != MANIFEST)
 
 
 def _described(path: Path, archive: zipfile.ZipFile) -> Backup:
-    """Return the content of the manifest, and the parts, whose names are those of a backup."""
+    """Return the description of a backup from its manifest and the directory of the archive.
+
+    Raises BackupError if a part is none of a backup, or if parts are missing.
+    """
     members = archive.infolist()
     names = [member.filename for member in members]
     for one in members:
@@ -383,7 +403,10 @@ def _described(path: Path, archive: zipfile.ZipFile) -> Backup:
 
 
 def _read_manifest(path: Path, text: bytes, parts: tuple[BackupMember, ...]) -> Backup:
-    """Return the content of a manifest.  A restore compares it with the store."""
+    """Return the description that the `text` of a manifest gives, with the `parts` of the archive.
+
+    Raises BackupError.  It is not compared with the store: a restore does that.
+    """
     try:
         said = json.loads(text)
         form, version = said.pop("format"), said["version"]
@@ -409,7 +432,7 @@ def _read_manifest(path: Path, text: bytes, parts: tuple[BackupMember, ...]) -> 
 
 
 def _compare_segments(path: Path, backup: Backup) -> None:
-    """Raise BackupError for a segment that is not after the position, or after the latest one."""
+    """Raise BackupError unless the numbers of all segments are above `position`, up to `latest`."""
     last = backup.position if backup.latest is None else backup.latest
     if not 0 <= backup.position <= last <= LAST_SEGMENT:
         said = f"{MANIFEST} says position {backup.position}, and the last segment of the spool is"

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 FEWEST = 250
 """Documents that are always taken together: fewer would cost more than they save."""
 
-_NEWER = 0.5  # the weight of the newest batch
+_NEWER = 0.5  # the weight of the newest batch in the average
 
 
 @dataclass(slots=True)
 class BatchSize:
-    """The size of the next batch: `seconds` is the target time, `most` the largest size.
+    """Decides the number of documents of the next batch.
 
-    The first batch has the largest size if nothing is known of the time of `each` document yet, in
-    seconds.
+    `seconds` is the target time of a batch, `each` the expected seconds for one document, `most`
+    and `fewest` are bounds of the number.  While `each` is None, a batch has `most` documents.
     """
 
     seconds: float
@@ -30,13 +30,16 @@ class BatchSize:
 
     @property
     def documents(self) -> int:
-        """The number of documents after which a batch is closed."""
+        """The number of documents at which the next batch is full."""
         if self.each is None:
             return self.most
         return max(min(self.fewest, self.most), min(self.most, round(self.seconds / self.each)))
 
     def learn(self, documents: int, seconds: float) -> None:
-        """Update `each` from the time of a batch; a small one predicts nothing about large ones."""
+        """Update `each` from the number of documents of a batch and its seconds.
+
+        A batch of fewer than `fewest` is ignored: it predicts nothing about large ones.
+        """
         if documents < min(self.fewest, self.most) or seconds <= 0:
             return
         each = seconds / documents

@@ -30,7 +30,7 @@ PATIENCE = 10.0
 
 @dataclass(frozen=True, slots=True)
 class RegistrationOptions:
-    """Options of queries that are registered together, as `Engine.subscribe` has them."""
+    """The options of queries that are registered together: arguments of `Engine.subscribe`."""
 
     updates: bool = False
     stories: bool = False
@@ -40,22 +40,22 @@ class RegistrationOptions:
 
     @property
     def from_past(self) -> bool:
-        """True if the subscriptions begin with a history."""
+        """True if the subscriptions begin with matches among kept documents."""
         return self.history or self.since is not None
 
 
 class EngineCatalog:
-    """Changes definitions in transactions, and looks them up.
+    """Changes streams, subscriptions and retention, each change in one transaction.
 
-    A change is compared with the state of the last commit: a request that is repeated after a
-    failure is not answered from the change that failed.
+    A request is compared with the state of the last commit.  So one that is repeated after a
+    failure is carried out, although the change that failed was in memory.
     """
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
         self.backfills = Backfills(transactions)
         """The backfills of subscriptions that begin with what is kept."""
-        self._declared: set[str] = set()  # streams that were declared since the start
+        self._declared: set[str] = set()  # names of the streams that `declare` got since the start
 
     @property
     def _state(self) -> EngineState:
@@ -80,18 +80,18 @@ class EngineCatalog:
                     state.streams.declare(declared)
 
     def declare_live(self, name: str) -> None:
-        """Declare a stream as live, unless it is known."""
+        """Declare a stream as live, unless it is declared or published already."""
         if not self._state.streams.is_known(name):
             with self._transactions.committed():
                 if not self._state.streams.is_known(name):
                     self.declare(name, live=True)
 
     def raise_lateness(self, needed: Mapping[str, int], attributes: StreamAttributes) -> list[str]:
-        """Make streams live, each with at least a lateness in ticks; return those that lack it.
+        """Make streams live with at least the lateness that is `needed`, in ticks by stream.
 
-        Subscriptions read the latter, so their lateness is fixed.  All others get the `attributes`,
-        unless some were declared or a relational query reads them.  It is one transaction for any
-        number of streams.
+        Return the streams whose lateness is smaller and stays, because subscriptions read them.
+        Streams get the `attributes`, unless they have some or an event query reads them.  It is one
+        transaction for all streams.
         """
         with self._transactions.committed():
             raised, fixed = self._state.streams.raised(needed, schema_of(attributes))
@@ -101,9 +101,10 @@ class EngineCatalog:
         return fixed
 
     def forget_streams(self, made: Collection[str]) -> list[str]:
-        """Delete the declarations by `raise_lateness` of streams that no subscription reads.
+        """Delete the declarations of streams that no subscription reads; return those streams.
 
-        Returns those streams.  A stream that `declare` has declared, too, stays declared.
+        `made` are streams that `raise_lateness` has declared.  Those that `declare` has declared,
+        too, stay.
         """
         with self._transactions.change() as state:
             return state.streams.forget(set(made) - self._declared)
@@ -126,10 +127,10 @@ class EngineCatalog:
         seconds: float | None = None,
         numbered: bool = False,
     ) -> None:
-        """Register queries by name, all or none, as `Engine.subscribe` does.
+        """Register queries, given as (name, text), all or none, as `Engine.subscribe` does.
 
-        A query in an event language is registered alone.  Errors name the row, from 1, if
-        `numbered`.
+        `pairs` has one query only if its language is one of events.  `seconds` bounds the time that
+        a history takes.  If `numbered`, an error has the `row` of its query, from 1.
         """
         until = None if seconds is None else time.monotonic() + seconds
         with self._transactions.between_batches():
@@ -146,10 +147,11 @@ class EngineCatalog:
     def subscribe_each(
         self, pairs: Sequence[tuple[str, str]], wanted: RegistrationOptions
     ) -> list[XsclError | None]:
-        """Register queries of different users in order; return the error of each, None for none.
+        """Register queries in their order, given as (name, text), each independently of the others.
 
-        Independent queries are registered in one transaction; a publishing query, and one in an
-        event language, in a transaction of its own, since others may depend on it.
+        Return one value for each query: its error, or None if it is registered.  A query that
+        publishes, or in an event language, has a transaction of its own, since later ones may read
+        its stream; the queries between two such share one.
         """
         answers: list[XsclError | None] = [None] * len(pairs)
         together: dict[str, PreparedQuery] = {}
@@ -191,7 +193,7 @@ class EngineCatalog:
         """Change a subscription as `Engine.edit` does, in one transaction."""
         known = self._state.subscriptions
         if paused and (one := known.get(name)) is not None and one.number in known.backfills:
-            # Its history is complete before the pause begins; pushes do not wait for that.
+            # A pause begins after the history was read; pushes do not wait for that.
             self.backfills.complete(one.number, time.monotonic() + PATIENCE)
         transactions = self._transactions
         with transactions.between_batches(), transactions.committed(), transactions.paused():
@@ -212,7 +214,8 @@ class EngineCatalog:
             if paused and not one.is_paused:
                 _refuse_pause(self._state, one)
             with self._transactions.change() as state:
-                # The state stays if the query has the same results, as after a change of SELECT.
+                # `registration.edit` keeps the state of a query with the same results, as after a
+                # change of SELECT; for any other it returns False.
                 if is_other and not (
                     compiled is not None
                     and state.registration.edit(name, text, compiled, wanted[1], state.position)
@@ -238,7 +241,11 @@ class EngineCatalog:
     def _checked_edit(
         self, one: Subscription, text: str, updates: bool, language: str
     ) -> QueryPlan | None:
-        """Return a query in XSCL that may replace a subscription's; None for an event language."""
+        """Return the compiled query of a text that may replace a subscription's query.
+
+        None if `language` is one of events.  Raises QueryError, and StreamInUse if others read a
+        stream that would have no publisher then.
+        """
         if language != XSCL:
             self._state.subscriptions.refuse_orphans(one.name)
             return None
@@ -250,10 +257,10 @@ class EngineCatalog:
     def unsubscribe(
         self, name: str, *, cascade: bool = False, purge: bool = False
     ) -> tuple[str, ...]:
-        """Remove a subscription as `Engine.unsubscribe` does; return the names of the removed."""
+        """Remove a subscription as `Engine.unsubscribe` does; return the names of all removed."""
         with self._transactions.between_batches():
             removed = self._removed(name, cascade=cascade, purge=purge)
-            if purge:  # matches of large documents leave much memory behind
+            if purge:  # deleted matches leave much free memory behind: give it back
                 self._transactions.store.shrink()
                 trim_heap()
             return removed
@@ -283,7 +290,10 @@ class EngineCatalog:
         return names
 
     def erase(self, prefix: str) -> None:
-        """Delete the streams with a prefix and their documents, which nobody may read any more."""
+        """Delete the streams whose names begin with a prefix, and their documents.
+
+        No subscription may read them.
+        """
         with self._transactions.between_batches():
             with self._transactions.change() as state:
                 state.streams.erase(prefix)
@@ -294,7 +304,7 @@ class EngineCatalog:
     # -- With the past ---------------------------------------------------------------------
 
     def has_past(self, query: str) -> bool:
-        """Return True if documents of the streams of a query in XSCL are kept."""
+        """Return True if documents of a stream that a query in XSCL reads are kept."""
         if self._state.documents.next == 1:
             return False
         streams = self._state.registration.streams_of(query)
@@ -308,15 +318,16 @@ class EngineCatalog:
         *,
         numbered: bool = False,
     ) -> list[int]:
-        """Register queries with a history durably, all or none; `serve` of `Backfills` reads it.
+        """Register queries with a history durably, all or none; `Backfills.serve` reads it later.
 
-        Returns the numbers of the backfills to complete: none for a query in an event language
-        that publishes, whose history is complete on return.
+        `pairs` are (name, text).  If `numbered`, an error has the `row` of its query, from 1.
+        Returns the numbers of the subscriptions whose backfills are left to do: none for a query in
+        an event language that publishes, whose history is complete on return.
         """
         if wanted.language != XSCL:
-            with self._transactions.committed() as state:  # a wrong query is refused at once
+            with self._transactions.committed() as state:  # refuse a wrong query before waiting
                 self._published_from(state, pairs, wanted)
-            self.backfills.await_running()  # pushes go on meanwhile
+            self.backfills.await_running()  # without the lock, so that pushes go on
         with self._transactions.between_batches(), self._exclusive(wanted):
             begun = self._begin(pairs, wanted, acknowledged=True, numbered=numbered)
             if not all(one.acknowledged for one in begun):
@@ -327,9 +338,9 @@ class EngineCatalog:
             return [one.subscription for one in begun]
 
     def _complete(self, begun: Sequence[Backfill], until: float | None) -> None:
-        """Complete backfills; if one fails, remove the subscriptions of all.
+        """Complete backfills; if one fails, remove the subscriptions of all, and raise its error.
 
-        `until` is a time of `time.monotonic`, after which it fails.
+        `until` is a time of `time.monotonic`, after which TooLong is raised.
         """
         try:
             for one in begun:
@@ -347,7 +358,11 @@ class EngineCatalog:
         acknowledged: bool = False,
         numbered: bool = False,
     ) -> list[Backfill]:
-        """Register queries that wait for their histories."""
+        """Register queries, given as (name, text), whose histories are not read yet.
+
+        Return their backfills.  Those not `acknowledged` are dropped at a restart.  If `numbered`,
+        an error has the `row` of its query, from 1.
+        """
         with self._transactions.committed() as state, self._transactions.paused():
             first = max(self._first(wanted.since), self._published_from(state, pairs, wanted))
             past = replace(
@@ -364,18 +379,18 @@ class EngineCatalog:
                 ]
 
     def _exclusive(self, wanted: RegistrationOptions) -> AbstractContextManager[None]:
-        """Return a context in which no other backfill runs, for a query in an event language."""
+        """Return a context in which no other thread runs a backfill; an empty one for XSCL."""
         return nullcontext() if wanted.language == XSCL else self.backfills.exclusive()
 
     @staticmethod
     def _published_from(
         state: EngineState, pairs: Iterable[tuple[str, str]], wanted: RegistrationOptions
     ) -> int:
-        """Return the first document of the past that queries of events can have.
+        """Return the number of the first document that a history of queries can begin with.
 
-        Their histories repeat the operators of event queries that publish what they read.  From
-        before these were registered, and from pauses, whose documents are not recorded, they would
-        have rows that were never published.
+        It is 0 for XSCL.  The history of an event query repeats the event queries that publish what
+        it reads.  It begins after these were registered, edited and resumed: earlier documents
+        would give rows that were never published.
         """
         if wanted.language == XSCL:
             return 0
@@ -394,7 +409,10 @@ class EngineCatalog:
         )
 
     def _first(self, since: str | int | None) -> int:
-        """Return the number of the first document of a history."""
+        """Return the number of the first document of a history that begins `since` (see `Engine`).
+
+        Without `since` it is bounded by `DAYS`, `DOCUMENTS` and the age up to which texts are kept.
+        """
         documents = self._state.documents
         begin = beginning(DAYS if since is None else since, documents.clock)
         found = first_after(self._transactions.store, begin)
@@ -404,14 +422,20 @@ class EngineCatalog:
         return first
 
     def drop_backfill(self, number: int) -> None:
-        """Remove a subscription whose backfill is not complete."""
+        """Remove the subscription with a number, if its backfill is not complete.
+
+        Its matches are deleted, and its readers are removed with it.
+        """
         with self._transactions.between_batches(), self._transactions.committed():
             one = self._state.subscriptions.numbered(number)
             if one is not None:
                 self.unsubscribe(one.name, cascade=True, purge=True)
 
     def begin_without_past(self, number: int) -> None:
-        """Begin a subscription from now on, as a new version: its history could not be read."""
+        """Begin the subscription with a number now, without the history, which cannot be read.
+
+        It gets another version.  Does nothing if its backfill is complete or was dropped.
+        """
         with self._transactions.between_batches(), self._transactions.committed():
             one = self._state.subscriptions.numbered(number)
             if one is None:
@@ -423,7 +447,10 @@ class EngineCatalog:
                 state.subscriptions.mark_without_past(one.name)
 
     def drop_unacknowledged(self) -> None:
-        """Remove the subscriptions whose registration an earlier process has not acknowledged."""
+        """Remove the subscriptions with a backfill that was never acknowledged.
+
+        The process that registered them has ended before it answered.
+        """
         for begun in list(self._state.subscriptions.backfills.values()):
             if not begun.acknowledged:
                 self.drop_backfill(begun.subscription)
@@ -431,7 +458,7 @@ class EngineCatalog:
     # -- Retention -------------------------------------------------------------------------
 
     def retain(self, retention: Retention) -> None:
-        """Set and store the retention."""
+        """Set and store the retention; the next push applies it."""
         with self._transactions.committed():
             if retention != self._state.eviction.told:
                 with self._transactions.change() as state:
@@ -439,7 +466,7 @@ class EngineCatalog:
 
 
 def _now(state: EngineState, wanted: RegistrationOptions) -> Beginning:
-    """Return the beginning of subscriptions that see the documents from now on."""
+    """Return the `Beginning` of subscriptions that see documents from the next one on."""
     return Beginning(
         state.documents.next, wanted.updates, stories=wanted.stories, language=wanted.language
     )
@@ -448,12 +475,13 @@ def _now(state: EngineState, wanted: RegistrationOptions) -> Beginning:
 def _begin_backfill(
     state: EngineState, one: Subscription, wanted: RegistrationOptions, *, acknowledged: bool
 ) -> Backfill:
-    """Record that the history of a subscription is to be read.
+    """Record that the history of a subscription is to be read; return the backfill.
 
-    A publishing query in an event language is acknowledged only after its history.
+    That of a query in an event language that publishes is not `acknowledged`: if the process ends
+    before it is complete, the subscription is dropped.
     """
     most = MATCHES if wanted.since is None else None
-    # Executors do not read the past.
+    # Executors do not join kept documents for a history, so the engine evaluates its joins.
     elsewhere = set(state.registry.elsewhere.rows.tolist())
     if shared := elsewhere.intersection(state.dataflow.subscribed.qids(one)):
         recall(state, shared)
@@ -472,10 +500,10 @@ def _replace(
     language: str,
     begun: Backfill | None,
 ) -> None:
-    """Make a query the next version of a subscription, with a backfill or from now on.
+    """Make the query `text` the next version of the subscription `one`, without its state.
 
-    Its state begins anew.  `begun` is the backfill of a subscription whose history is not read
-    yet; its next version has the same one.
+    `updates` and `language` are the version's.  It sees documents from now on; if `begun`, the
+    backfill of a history that is not read yet, is given, it begins with that history.
     """
     registration, end = state.registration, state.documents.next
     start = Beginning(end, updates, replaces=one, language=language)
@@ -495,7 +523,7 @@ def _replace(
 
 
 def _refuse_pause(state: EngineState, one: Subscription) -> None:
-    """Raise StreamInUse for a query in an event language whose rows others read in the plan."""
+    """Raise StreamInUse for an event query that publishes a stream which subscriptions read."""
     if one.relational and one.publish is not None and state.subscriptions.readers(one.publish):
         raise StreamInUse(
             f"{one.name!r} publishes the stream {one.publish!r}, which others read as events",

@@ -29,7 +29,7 @@ LEAST = 64 << 20
 
 AGAIN, LONGEST = 2.0, 30.0
 """Seconds after a write that failed until the next one is tried, and after many such writes."""
-_LOOK = 0.2  # seconds until the free space is read again
+_LOOK = 0.2  # seconds for which a reading of the free space is used
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _NO_FILES = frozenset({errno.EMFILE, errno.ENFILE})
 _SIGNS = ("No space left", "Disk quota", "File too large")  # in messages of the store
@@ -39,13 +39,16 @@ _log = logging.getLogger(__name__)
 
 
 class DiskFull(XsclError):
-    """Ingestion pauses because the disk is full."""
+    """Documents are refused, because the disk is full or a write has failed lately."""
 
     code = "disk_full"
 
 
 class DiskGuard:
-    """The free space on the disk of a directory; thread-safe.  `clock` returns seconds."""
+    """Says whether the disk of a directory can be written, and waits for it; thread-safe.
+
+    `least` is the number of bytes that stay free; `clock` returns seconds.
+    """
 
     def __init__(
         self, path: Path, least: int = LEAST, clock: Callable[[], float] = time.monotonic
@@ -60,7 +63,7 @@ class DiskGuard:
         self._short: str | None = None
 
     def short(self) -> str | None:
-        """Return the reason of a pause, None if there is room."""
+        """Return in words why nothing is written now; None if the disk has room."""
         with self._mutex:
             now = self._clock()
             if self._failed_at is not None and now - self._failed_at < self._pause:
@@ -71,7 +74,7 @@ class DiskGuard:
             return self._short
 
     def refuse(self, size: int = 0) -> None:
-        """Raise DiskFull if there is no room for anything new, or for `size` bytes."""
+        """Raise DiskFull if nothing is written now, or `size` more bytes would not fit."""
         if (why := self.short()) is not None:
             raise DiskFull(why, hint="what was taken is safe; send it again when there is room")
         if size and (free := self._free()) < size + self.least:
@@ -86,13 +89,16 @@ class DiskGuard:
         return disk.f_bavail * disk.f_frsize
 
     def failed(self, error: BaseException) -> bool:
-        """Return True if a write failed because of the disk; then the next one waits."""
+        """Return True if the error of a write is a fault of the disk, and begin a pause then.
+
+        `short` returns a reason for as long as the pause lasts.
+        """
         if not is_full(error) and not is_faulty(error):
             return False
         with self._mutex:
             now = self._clock()
             since = math.inf if self._failed_at is None else now - self._failed_at
-            if since >= self._pause:  # else a write that began before the pause
+            if since >= self._pause:  # a write that failed earlier began before the pause
                 self._pause = min(2 * self._pause, LONGEST) if since < 3 * self._pause else AGAIN
             self._failed_at = now
             many = getattr(error, "errno", None) in _NO_FILES
@@ -102,7 +108,7 @@ class DiskGuard:
         return True
 
     def wait(self, stopping: threading.Event) -> None:
-        """Wait until there is room, or until the event is set."""
+        """Wait until the disk can be written, or until the event is set."""
         while self.short() is not None and not stopping.wait(_LOOK):
             pass
 
@@ -123,19 +129,22 @@ class DiskGuard:
 
 
 def is_full(error: BaseException) -> bool:
-    """Return True if an error, or its cause, is a full disk or a lack of file descriptors."""
+    """Return True if an error, or one that caused it, is a full disk or too many open files."""
     return _came_from(error, _NO_ROOM | _NO_FILES, _SIGNS)
 
 
 def is_faulty(error: BaseException) -> bool:
-    """Return True if an error, or its cause, is a fault of the disk."""
+    """Return True if an error, or one that caused it, is a failed input or output of the disk."""
     return _came_from(error, {errno.EIO}, _FAULTS, StoreUnavailable)
 
 
 def _came_from(
     error: BaseException, numbers: Collection[int], signs: Iterable[str], *kinds: type
 ) -> bool:
-    """Return True if an error, or one that caused it, has one of some errnos, texts or types."""
+    """Return True for an error with one of the errnos `numbers`, one of some types, or a sign.
+
+    `signs` are texts that its message may contain.  The errors that caused it are tested, too.
+    """
     seen: BaseException | None = error
     while seen is not None:
         if (

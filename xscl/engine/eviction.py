@@ -70,13 +70,19 @@ _USUAL = Retention()
 
 @dataclass(slots=True)
 class _Horizon:
-    """The first document within the age, and the clock at its last computation."""
+    """A bound of what is evicted: `first` is the number of the first document that is young enough.
+
+    `looked` is the time of arrival, in ticks, up to which it was last computed.
+    """
 
     first: int
     looked: int = -INFINITE
 
     def due(self, clock: int, age: int | None) -> bool:
-        """Return True if the clock has moved by enough of an age, in ticks, for another scan."""
+        """Return True if it is time for another scan: `clock` is an eighth of `age` past `looked`.
+
+        All are in ticks; False if `age` is None.
+        """
         return age is not None and clock >= self.looked + max(1, age // PART)
 
 
@@ -91,7 +97,7 @@ class Eviction:
         needed_from: Callable[[], int],
         registry: Registry,
     ) -> None:
-        """`needed_from` returns the first document that a backfill still reads."""
+        """`needed_from` returns the number of the first document that a backfill still reads."""
         self._registry = registry
         self._store = store
         self._needed_from = needed_from
@@ -104,11 +110,11 @@ class Eviction:
         self._texts, self._matches, self._identities = map(_Horizon, horizons)
         if self._bytes < 0:  # a store of a release that did not count
             self._bytes = bytes_of_texts(store)
-        self._bytes_left = 0  # after the last eviction by bytes
-        self._looked_at = 0  # texts below the horizon, and results, at the last sweep
-        self._arrived = 0  # documents since then
-        # While executors join, SQL rebuilds the relations of the last push: from its documents, and
-        # from all since the time `_oldest`, with which they could be joined.
+        self._bytes_left = 0  # bytes of texts after the last eviction that `text_bytes` caused
+        self._looked_at = 0  # number of texts below the horizon, and of results, at the last sweep
+        self._arrived = 0  # number of documents since the last sweep
+        # While executors join, SQL rebuilds the relations of the last push.  It reads the push's
+        # documents (`_last`), and all since the time `_oldest`: they could be joined with those.
         self._last: list[RowNumbers] = []
         self._oldest = self._oldest_after = INFINITE
         self._pushes = 0
@@ -124,14 +130,14 @@ class Eviction:
 
     @property
     def texts_from(self) -> int:
-        """The first document whose text is kept although nothing refers to it."""
+        """The number of the first document whose text is kept although nothing refers to it."""
         return self._texts.first
 
     def first_in_age(self) -> int:
-        """Return the first document whose text is kept by its age alone.
+        """Return the number of the first document whose text the retention keeps by its age.
 
-        `texts_from` may be before it, since backfills hold it back: a history that began there
-        would hold it back, too, and while there is always one, nothing would be evicted.
+        `texts_from` may be smaller, since a backfill holds it back.  If a further backfill began
+        there, it would hold it back, too, and nothing would be evicted while there is always one.
         """
         age = self._retention.history
         if age is None or not self._everything:
@@ -140,7 +146,7 @@ class Eviction:
 
     @property
     def oldest(self) -> int:
-        """The first document whose matches are kept."""
+        """The number of the first document that is young enough for its matches to be kept."""
         return self._matches.first
 
     def retain(self, retention: Retention) -> None:
@@ -151,7 +157,10 @@ class Eviction:
             horizon.looked = -INFINITE
 
     def numbers(self) -> dict[str, int]:
-        """Return the horizons and counts of eviction, by columns of `progress`."""
+        """Return the values that eviction stores in the table `progress`, by column.
+
+        Columns in `_from` are numbers of documents, `documents_forgotten` is a count.
+        """
         return {
             "texts_from": self._texts.first,
             "matches_from": self._matches.first,
@@ -163,9 +172,9 @@ class Eviction:
     # -- Each push -------------------------------------------------------------------------
 
     def keep(self, accepted: Sequence[Arrivals], needed: set[int]) -> None:
-        """Store the texts of new documents: all if the retention says so, else the `needed` ones.
+        """Store the texts of new documents: all if the retention says so or executors join.
 
-        While executors join documents, all are needed.
+        Else those of the document numbers in `needed`.
         """
         self._oldest, self._oldest_after = self._oldest_after, self._oldest_elsewhere
         is_elsewhere = self._oldest_after < INFINITE
@@ -180,7 +189,7 @@ class Eviction:
             self.keep_texts(docs, texts)
 
     def keep_texts(self, docs: Sequence[int], texts: Sequence[bytes]) -> None:
-        """Store the texts of documents."""
+        """Store the texts of documents: `docs` are their numbers, in the order of `texts`."""
         self._store.insert("text", {"doc": docs, "xml": texts})
         self._bytes += sum(map(len, texts))
 
@@ -208,9 +217,9 @@ class Eviction:
             keep_newest(self._store, most, tolerated=most + most // PART)
 
     def erase(self, prefix: str) -> None:
-        """Delete all documents of streams with a prefix, with their texts and other rows.
+        """Delete all documents of the streams whose names begin with a prefix.
 
-        No subscription may read them any more.
+        Their texts, `late` and `rejected` rows go with them.  No subscription may read the streams.
         """
         self._sweep()
         docs = documents_of_streams(self._store, prefix)
@@ -221,7 +230,7 @@ class Eviction:
         self._store.set_progress(**self.numbers())
 
     def sweep(self) -> None:
-        """Delete unreferenced composites and expired texts, outside a push."""
+        """Delete unreferenced composites and expired texts now; for changes other than a push."""
         delete_past_stories(self._store, self._store.meta(RESULTS_UP_TO))
         self._sweep()
         self._store.set_progress(**self.numbers())
@@ -239,7 +248,10 @@ class Eviction:
         self._arrived = 0
 
     def _referred(self, *numbered: RowNumbers) -> RowNumbers:
-        """Return all referenced documents; `numbered` are those of joins and of results."""
+        """Return the numbers of all referenced documents, in no order and with repetitions.
+
+        `numbered` are those in the join state and in results; the other references are read.
+        """
         held = np.fromiter(
             (doc for composite in self._composites() for doc in composite.docs), np.int64
         )
@@ -251,12 +263,18 @@ class Eviction:
         return self._looked_at < FEW or self._arrived * PART >= self._looked_at
 
     def _first_since(self, time: int, horizon: _Horizon) -> int:
-        """Return the first document that arrived at `time` or later."""
+        """Return the number of the first document that arrived at `time` or later.
+
+        Documents before the horizon are not looked at.  If there is none, it is the next number.
+        """
         first = first_arrived_since(self._store, time, doc=horizon.first)
         return self._documents.next if first is None else first
 
     def _move(self, horizon: _Horizon, clock: int, age: int) -> bool:
-        """Move a horizon to an age, not past what backfills need; return True if it moved."""
+        """Move a horizon to the first document that is at most `age` ticks old at `clock`.
+
+        It does not move back, nor past what backfills need.  Return True if it moved.
+        """
         before, horizon.looked = horizon.first, clock
         first = min(self._first_since(clock - age, horizon), self._needed_from())
         horizon.first = max(before, first)
@@ -265,7 +283,7 @@ class Eviction:
     # -- Texts -----------------------------------------------------------------------------
 
     def _texts_have_aged(self, clock: int) -> bool:
-        """Move the horizon of texts; return True if some may have expired."""
+        """Move the horizon of texts if that is due; return True if some texts may have expired."""
         age = self._retention.history
         if not self._everything:
             again, self._texts.looked = self._texts.looked == -INFINITE, clock
@@ -276,7 +294,10 @@ class Eviction:
         )
 
     def _are_too_many_bytes(self) -> bool:
-        """Return True if the texts exceed their limit of bytes by enough for another eviction."""
+        """Return True if the texts have more than `text_bytes`, and an eviction may help.
+
+        One that left more than the limit is repeated after an eighth of the limit was added.
+        """
         most = self._retention.text_bytes
         if most is None or not self._everything or self._bytes <= most:
             return False
@@ -298,10 +319,10 @@ class Eviction:
         self._bytes_left = self._bytes
 
     def _fitting(self) -> int:
-        """Return a horizon whose sweep leaves texts of at most 7/8 of the limit `text_bytes`.
+        """Return a horizon of texts: with it a sweep leaves at most 7/8 of `text_bytes`.
 
-        If the unreferenced texts are too few, it is the next document's number.  Reads the sizes of
-        about as many texts as are evicted.
+        If all unreferenced texts are not enough, it is the number of the next document.  Reads the
+        sizes of about twice as many texts as are evicted.
         """
         assert self._retention.text_bytes is not None
         excess = self._bytes - (self._retention.text_bytes - self._retention.text_bytes // PART)
@@ -321,15 +342,21 @@ class Eviction:
     # -- Results ---------------------------------------------------------------------------
 
     def _forget_results(self, clock: int, position: int) -> bool:
-        """Delete expired results up to a position; return True if any was deleted."""
+        """Delete the results that are older than the retention; return True if any was deleted.
+
+        Those after `position` stay.
+        """
         assert self._retention.matches is not None
         self._move(self._matches, clock, self._retention.matches)
         cut = first_result_of(self._store, self._matches.first)
         return self._delete_results(position if cut is None else min(position, cut - 1))
 
     def _delete_results(self, last: int) -> bool:
-        """Delete the results up to a position, except those that may be made again."""
-        # An event join may make the row of a kept result again while it keeps one of its events.
+        """Delete the results up to a position, except those that joins of events may make again.
+
+        Return True if any was deleted.
+        """
+        # While a join of events keeps one of a row's events, it may make the row again.
         joins = [mop for mop in self._plan.mops if mop.joins]
         bases = {row[2] for row in _rows_of(joins)}
         kept = relational_composites(self._store, bases) if bases else ()
@@ -342,12 +369,15 @@ class Eviction:
     # -- Identities ------------------------------------------------------------------------
 
     def _forget_documents(self, clock: int) -> None:
-        """Delete the rows of old documents of which no version is referenced."""
+        """Delete the rows of old documents in `document` and `late`, with all their versions.
+
+        A document stays if anything refers to a version of it.
+        """
         assert self._retention.identities is not None
         if not self._move(self._identities, clock, self._retention.identities):
             return
         first = self._identities.first
-        # The documents of possible future rows, in any version.
+        # Numbers of the documents that later rows of operators over time may have, in any version.
         held = {row[2] for row in self._rows()}
         held.update(
             doc for composite in self._composites() for doc in (*composite.docs, *composite.bases)
@@ -366,14 +396,14 @@ class Eviction:
     # -- What operators over time hold -----------------------------------------------------
 
     def _rows(self) -> Iterator[Row]:
-        """Yield the rows that wait for their epoch, and those in the state of m-ops."""
+        """Yield the rows of the event core that wait for their epoch or are in an m-op's state."""
         for lane in self._plan.lanes.values():
             for _, row, _ in lane.waiting():
                 yield row
         yield from _rows_of(self._plan.mops)
 
     def _composites(self) -> Iterator[Composite]:
-        """Yield the composites in the rows of `_rows`."""
+        """Yield the composites that are values in the rows of `_rows`."""
         values = (value for row in self._rows() for value in row[VALUES:])
         return (value for value in values if isinstance(value, Composite))
 

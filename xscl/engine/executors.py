@@ -36,11 +36,12 @@ document in ticks."""
 
 
 class ExecutorResults(NamedTuple):
-    """The outcome of documents on executors, where they have the `numbers`, ascending.
+    """The outcome of documents that executors evaluated.
 
-    `elsewhere` has their witnesses if executors shredded them, `results` the joins that they
-    complete (`RESULTS`), `cuts` pairs of a qid and a document's number with too many results.
-    Documents at the indexes in `poison` were not read.
+    `numbers` are the numbers of the documents on executors, ascending.  `elsewhere` has their
+    witnesses, None if executors did not shred them.  `results` are the joins that they complete
+    (`RESULTS`).  `cuts` are pairs of a qid and the number on executors of a document that has too
+    many results of it.  Documents at the indexes in `poison` were not read.
     """
 
     numbers: Column
@@ -51,7 +52,7 @@ class ExecutorResults(NamedTuple):
 
 
 class DocumentsUnderWay(XsclError):
-    """Executors have documents for so long that a registration does not wait for them."""
+    """A change of the plan was given up: documents were on executors for too long (`seconds`)."""
 
     code = "busy"
 
@@ -63,16 +64,21 @@ class DocumentsUnderWay(XsclError):
 
 
 class Executors(Protocol):
-    """The evaluator of stage 1, and of rows of R_T with a designated equality."""
+    """The executors of Spark that serve one engine: they shred documents and evaluate joins.
+
+    The joins are the rows of R_T with a designated equality: documents are divided by its values.
+    """
 
     def between(self) -> AbstractContextManager[None]:
-        """Return the context in which a batch is evaluated and committed; entering it raises
-        ExecutorsAway."""
+        """Return the context in which a batch is evaluated and then committed.
+
+        Entering it raises ExecutorsAway if no executors are available.
+        """
 
     def changing(self) -> AbstractContextManager[None]:
-        """Return a context in which no documents are on executors: plans may change in it.
+        """Return a context in which executors evaluate no documents: the plan may change in it.
 
-        Raises DocumentsUnderWay.
+        Entering it waits for the documents that are there; it raises DocumentsUnderWay.
         """
 
     def evaluate(
@@ -81,24 +87,27 @@ class Executors(Protocol):
         documents: DocumentColumns,
         poison: Collection[int] = frozenset(),
     ) -> ExecutorResults:
-        """Evaluate the documents of segments of the spool; the caller is in `between`.
+        """Evaluate `documents`, those of some segments of the spool; the caller is in `between`.
 
-        Documents at the indexes in `poison` are not read.  Segments that were evaluated and then
-        not consumed may come again, and have the same outcome.
+        Documents at the indexes in `poison` are not read.  Segments whose results were not
+        committed may be given again, and have the same outcome.
         """
 
     def reason_here(self, qid: int) -> str:
         """Return why the engine evaluates a row of R_T itself; the caller has the engine's lock."""
 
     def forget(self) -> None:
-        """Delete all files with documents and plans on executors; the caller is in `changing`."""
+        """Delete the files from which executors read documents and plan; for use in `changing`."""
 
     def stop(self) -> None:
-        """End a running evaluation; from any thread or signal handler."""
+        """End a running `evaluate`; may be called from any thread and from a signal handler."""
 
 
 class NumberedDocuments(NamedTuple):
-    """Accepted documents by their numbers on executors, which are in order, and their times."""
+    """Accepted documents in three columns, a row for each, ascending by `numbers`.
+
+    `numbers` are the numbers on executors, `docs` those of the engine, `ts` the times in ticks.
+    """
 
     numbers: Column
     docs: Column
@@ -106,15 +115,18 @@ class NumberedDocuments(NamedTuple):
 
     @classmethod
     def of(cls, numbers: Column, accepted: AcceptedDocuments) -> NumberedDocuments:
-        """Return the accepted documents of a batch, given the `numbers` of all on executors."""
+        """Return the accepted documents of a batch.
+
+        `numbers` are the numbers on executors of all its documents, also of those not accepted.
+        """
         return cls(numbers[accepted.places], accepted.arrivals.docs, accepted.arrivals.ts)
 
     def chosen(self, mask: Column) -> NumberedDocuments:
-        """Return the documents for which a mask is True."""
+        """Return the documents in whose rows a mask is True."""
         return NumberedDocuments(self.numbers[mask], self.docs[mask], self.ts[mask])
 
     def documents(self, numbers: Column) -> Column:
-        """Return the engine's numbers for numbers on executors; -1 for unknown ones."""
+        """Return the engine's number for each number on executors; -1 for an unknown one."""
         if not len(self.numbers):
             return np.full(len(numbers), -1)
         at = np.minimum(np.searchsorted(self.numbers, numbers), len(self.numbers) - 1)
@@ -125,13 +137,17 @@ _NONE = np.empty(0, np.int64)
 
 
 class Numbering:
-    """The documents of an engine by their numbers on executors; guarded by the engine's lock."""
+    """Translates numbers of documents on executors to numbers of the engine.
+
+    It keeps the committed documents of this process that may still be joined.  Guarded by the
+    engine's lock.
+    """
 
     def __init__(self) -> None:
         self._known = NumberedDocuments(_NONE, _NONE, _NONE)
 
     def add(self, accepted: NumberedDocuments, oldest: int) -> None:
-        """Add the documents of a transaction that ends, and remove those from before `oldest`.
+        """Add the documents of a transaction that ends; remove those of times before `oldest`.
 
         They are added before the commit, which may succeed although it is reported as failed.
         """
@@ -139,7 +155,10 @@ class Numbering:
         self._known = NumberedDocuments(*map(np.concatenate, zip(known, accepted, strict=True)))
 
     def documents(self, numbers: Column) -> Column:
-        """Return the engine's numbers for numbers on executors; -1 for unknown ones."""
+        """Return the engine's number for each number on executors; -1 for an unknown one.
+
+        A number below `FIRST` is the engine's own.
+        """
         return np.where(numbers < FIRST, numbers, self._known.documents(numbers))
 
     def results(
@@ -149,14 +168,16 @@ class Numbering:
         newcomers: NumberedDocuments,
         arrivals: Arrivals,
     ) -> tuple[pa.Table, list[Cut]]:
-        """Return results of executors (`FOUND`) that arrivals complete, and cuts.
+        """Return the results (`FOUND`) and cuts of executors that are valid for a transaction.
 
-        Executors also evaluate documents that are not accepted, and rows of R_T that were removed
-        meanwhile.  They know only the clock before the batch, so they may find more than the
-        documents' own clocks allow; these results are dropped.
+        Both have the engine's numbers.  `arrivals` are the documents of the transaction, and
+        `newcomers` their numbers on executors.  Results are dropped if a document was not accepted,
+        or the row of R_T was removed meanwhile.  A document is not joined with earlier versions of
+        it, nor beyond the row's retention at its own clock: executors know only the clock before
+        the batch.
         """
         elsewhere = state.registry.elsewhere.rows
-        if len(newcomers.numbers):  # later ones were not committed
+        if len(newcomers.numbers):  # numbers from here on are of a transaction that was rolled back
             self._known = self._known.chosen(self._known.numbers < newcomers.numbers[0])
 
         def documents(numbers: Column) -> Column:
@@ -171,8 +192,8 @@ class Numbering:
         of_rows, place = np.unique(qids[stays], return_inverse=True)
         keeps = np.array([state.registry.row(qid).keep for qid in of_rows.tolist()], np.int64)
         at = np.searchsorted(arrivals.docs, newest[stays])
-        # A partner that is older than the row's retention may be forgotten here, so it is dropped
-        # before versions are looked up.
+        # The engine may have forgotten a partner that is older than the retention of its row of
+        # R_T.  So such results are dropped before the versions of partners are looked up.
         near = arrivals.clocks[at] - rows["ts"].to_numpy()[stays] <= keeps[place]
         stays[stays] = near
         stays[stays] = ~_are_versions(state, arrivals, at[near], np.minimum(ones, others)[stays])
@@ -188,18 +209,22 @@ class Numbering:
 
 
 def _in_order(found: pa.Table) -> pa.Table:
-    """Return results in their order, by doc2, doc1, qid, and then the nodes."""
+    """Return results (`FOUND`) sorted by doc2, then doc1, qid and nodes."""
     nodes = found["nodes"].combine_chunks()
     starts, flat = nodes.offsets.to_numpy(), np.append(nodes.flatten().to_numpy(), 0)
     most = int(np.diff(starts).max(initial=0))
-    # All results of a qid have as many nodes: what is read behind those decides nothing.
+    # All results of one qid have equally many nodes.  What is read behind the nodes of a shorter
+    # list decides nothing, because the qid comes before the nodes.
     columns = [flat[np.minimum(starts[:-1] + at, len(flat) - 1)] for at in reversed(range(most))]
     keys = [*columns, *(found[name].to_numpy() for name in ("qid", "doc1", "doc2"))]
     return found.take(pa.array(np.lexsort(keys)))
 
 
 def _are_versions(state: EngineState, arrivals: Arrivals, at: Column, partners: Column) -> Column:
-    """Return a mask of the partners that are earlier versions of the arrivals at indexes `at`."""
+    """Return a mask of the `partners` that are earlier versions of the documents they joined.
+
+    `partners` are numbers of documents; the document of each is the arrival at its index in `at`.
+    """
     bases = arrivals.bases[at]
     again = bases != arrivals.docs[at]
     stored = state.documents.stored(set(partners[again].tolist()))
@@ -210,9 +235,10 @@ def _are_versions(state: EngineState, arrivals: Arrivals, at: Column, partners: 
 
 
 def recall(state: EngineState, qids: Iterable[int]) -> None:
-    """Withdraw rows of R_T from executors: the engine evaluates them from now on.
+    """Make the engine evaluate rows of R_T that executors have evaluated.
 
-    The witnesses of kept documents for them are added to the join state.
+    The witnesses that these rows need are found in the kept documents that executors may join, and
+    are added to the join state.
     """
     qids = sorted(qids)
     docs = documents_from(state.store, state.oldest_elsewhere())

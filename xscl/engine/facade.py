@@ -118,12 +118,15 @@ class Engine:
                 self.transactions.close()
 
     def connect(self) -> Store:
-        """Return the store on a new connection for other tables; close it before the engine."""
+        """Return the store on a new connection, for tables that are not the engine's.
+
+        Close it before the engine.
+        """
         return self.transactions.connect()
 
     @property
     def state(self) -> EngineState:
-        """The state as of the last commit; another object after a failed transaction."""
+        """The state in memory as of the last commit; after a failed transaction another object."""
         return self.transactions.state
 
     # -- Documents -------------------------------------------------------------------------
@@ -136,10 +139,11 @@ class Engine:
         source: BatchKey | tuple[str, int] | None = None,
         listen: Callable[[Matches], None] | None = None,
     ) -> PushResult:
-        """Push documents, and return the matches that they complete, committed, with counts.
+        """Push documents, and return the matches that they complete with counts of documents.
 
-        A document that cannot be parsed is recorded in the relation `rejected`.  `source` is the
-        (query id, batch id) of a consumer: a batch that was pushed before changes nothing.
+        All is committed then.  A document that cannot be parsed is recorded in the relation
+        `rejected`.  `source` is the (query id, batch id) of a consumer such as a query of Spark: a
+        batch that was pushed before changes nothing.
 
         It is one transaction, unless documents have very many results: then it is split between
         documents (docs/decisions/bounds.md), and the batch counts as pushed with the last one.
@@ -155,7 +159,7 @@ class Engine:
         return self.ingest.push(documents, strict=strict, source=source, listen=listen)
 
     def consumed(self, query_id: str) -> int | None:
-        """Return the last batch id that was pushed with a query id as `source`, None for none."""
+        """Return the batch id of the last push whose `source` had a query id; None without one."""
         return self.ingest.consumed(query_id)
 
     def flush(self) -> Matches:
@@ -167,7 +171,10 @@ class Engine:
         return self.ingest.flush()
 
     def advance(self, to: int) -> Matches:
-        """Set the clock, in ticks, and return the matches that this completes."""
+        """Advance the clock to a time, in ticks; return the matches that this completes.
+
+        The clock does not go back.
+        """
         _expect("a time", to, int)
         return self.ingest.advance(to)
 
@@ -181,7 +188,7 @@ class Engine:
 
     @property
     def retention(self) -> Retention | None:
-        """The retention of data that no query needs; None if never set, as `Retention()`."""
+        """The retention that was set; None if none was, which has the effect of `Retention()`."""
         return self.state.eviction.told
 
     def retain(self, retention: Retention) -> None:
@@ -231,7 +238,10 @@ class Engine:
         return self.state.streams.is_live(stream)
 
     def attributes(self, stream: str) -> dict[str, str] | None:
-        """Return the declared attributes of a stream with the names of their types, or None."""
+        """Return the declared attributes of a stream, each with the name of its type, by name.
+
+        None if no attributes were declared.
+        """
         return names_of(self.state.streams.declared(stream))
 
     # -- Subscriptions ---------------------------------------------------------------------
@@ -278,8 +288,8 @@ class Engine:
     ) -> None:
         """Register queries in XSCL, given as (name, query), all or none.
 
-        With a `history` each begins with what is kept, as `subscribe` says.  Raises the error of
-        the first one that is wrong, with its `row` (from 1).
+        The options are those of `subscribe`.  Raises the error of the first query that is wrong,
+        with its `row` (from 1).
         """
         _expect("history", history, bool)
         wanted = RegistrationOptions(updates, stories, history=history)
@@ -353,9 +363,10 @@ class Engine:
         return None if error is None else str(error)
 
     def stopped(self, name: str) -> Truncation | None:
-        """Return at which documents the bound of results has cut a subscription, None for none.
+        """Return the recent documents that had more results than the bound, for a subscription.
 
-        Does not wait for a push (docs/decisions/bounds.md).
+        They gave no matches (docs/decisions/bounds.md).  None without such documents, or for an
+        unknown name.  Does not wait for a push.
         """
         state = self.state
         found = state.subscriptions.get(name)
@@ -366,10 +377,11 @@ class Engine:
     def matches(
         self, name: str | Match | int | None = None, *, after: Match | int | None = None
     ) -> MatchSequence:
-        """Return kept matches again: all, those of a subscription, or those after a match.
+        """Return kept matches in their order: all, or those of the subscription `name`.
 
-        `after` is a match or a position, and may be given first.  After a match that is no longer
-        kept, they begin with the oldest kept one.  Raises UnknownSubscription.
+        With `after`, a match or a position, only those that follow it; without a name it may be the
+        first argument.  After a match that is not kept any more, they begin with the oldest kept
+        one.  Raises UnknownSubscription.
         """
         _expect("a subscription or a place", name, str, Match, int, NoneType)
         _expect("after", after, Match, int, NoneType)
@@ -387,9 +399,9 @@ class Engine:
         limit: int = LIMIT,
         newest_first: bool = False,
     ) -> Page:
-        """Return a page of one subscription's kept matches, between two positions.
+        """Return a page of at most `limit` kept matches of a subscription.
 
-        Raises UnknownSubscription.
+        Their positions are above `after` and below `before`.  Raises UnknownSubscription.
         """
         return self.log.page(
             name, after=after, before=before, limit=limit, newest_first=newest_first
@@ -403,8 +415,8 @@ class Engine:
         A story is a connected component of its kept matches: two that share a document are of one
         story.  It is called after the document that founded it.  Of stories that a later match
         joins the one that was founded first keeps its id, and takes over the others; these are
-        returned with `merged` only.  `before` is a position: stories whose `last` is smaller
-        follow.  Raises UnknownSubscription.
+        returned with `merged` only.  At most `limit` stories are returned: the newest, or with the
+        position `before` those whose `last` is smaller.  Raises UnknownSubscription.
         """
         _expect("the name of a subscription", name, str)
         return StoryLog(self.log).newest(name, before=before, limit=limit, merged=merged)
@@ -479,7 +491,10 @@ class Engine:
         return self.queries.explain(query, sql=sql, seen=seen)
 
     def plan(self) -> PlanGraph:
-        """Return the plan of all subscriptions as a graph to look at, with rows and rates."""
+        """Return the plan of all subscriptions as a graph.
+
+        Nodes have the number of rows since the start, and those a second in the last minute.
+        """
         return self.queries.plan()
 
     def backup(self, path: str | Path) -> Backup:
@@ -492,7 +507,10 @@ class Engine:
 
 
 def _checked(documents: object) -> Sequence[Document]:
-    """Return the documents to push; raises TypeError and DocumentError."""
+    """Return the argument of `Engine.push` as a sequence of documents.
+
+    Raises TypeError for anything else, DocumentError for the name of a stream that is invalid.
+    """
     if isinstance(documents, Document):
         documents = (documents,)
     if isinstance(documents, DocumentColumns):
@@ -510,14 +528,14 @@ def _checked(documents: object) -> Sequence[Document]:
 
 
 def _expect(what: str, value: object, *kinds: type) -> None:
-    """Raise TypeError, which names the argument `what`, unless it has one of some types."""
+    """Raise TypeError unless a value has one of some types; `what` names it in the message."""
     if not isinstance(value, kinds):
         names = " or ".join("None" if kind is NoneType else kind.__name__ for kind in kinds)
         raise TypeError(f"{what} is {names}, not {type(value).__name__}")
 
 
 def _checked_pairs(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Yield names and queries; raises TypeError."""
+    """Yield each (name, query); raises TypeError for one that is not two texts."""
     for number, pair in enumerate(pairs, 1):
         match pair:
             case (str(), str()):

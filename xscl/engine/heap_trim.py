@@ -31,13 +31,16 @@ _STATM = Path("/proc/self/statm")
 
 
 def limit_arenas() -> None:
-    """Limit the arenas of this process, where the C library is glibc; before threads start."""
+    """Limit the heap arenas of this process to `ARENAS`; does nothing without glibc.
+
+    Call it before threads start.
+    """
     with suppress(AttributeError, OSError):
         ctypes.CDLL(None).mallopt(_ARENA_MAX, ARENAS)
 
 
 def resident_bytes() -> int:
-    """Return the resident memory of this process in bytes, 0 where the system does not tell."""
+    """Return the resident memory of this process in bytes, 0 where it is not known."""
     try:
         return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, IndexError, ValueError):
@@ -45,7 +48,7 @@ def resident_bytes() -> int:
 
 
 def trim_heap() -> None:
-    """Release free memory, where the allocators can."""
+    """Return free memory of Arrow's pool and of glibc's heap to the operating system."""
     pa.default_memory_pool().release_unused()
     trim = _malloc_trim()
     if trim is not None:

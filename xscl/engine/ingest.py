@@ -36,21 +36,22 @@ GROWTH = 4
 
 @dataclass(slots=True)
 class PushSize:
-    """The number of documents of the next transaction; guarded by the engine's lock.
+    """Decides how many documents the next transaction takes (`size`); guarded by the engine's lock.
 
     A push is split at document boundaries, so that the results of one transaction fit in memory: an
-    arriving document may have thousands with every join.  The number is predicted from
-    earlier documents.  The size grows slowly, and shrinks at once.
+    arriving document may have thousands with every join.  The size is predicted from the results of
+    earlier documents.  It grows slowly, and shrinks at once.
     """
 
     size: int = FIRST
 
     def learn(self, documents: int, results: int) -> None:
-        """Learn the number of results of a transaction's documents."""
+        """Update `size` from the numbers of documents and join results of a transaction."""
         if not documents:
             return
         fitting = max(1, AIM * documents // max(1, results))
-        grown = max(self.size, min(GROWTH * documents, MOST))  # few documents predict little
+        # At most `GROWTH` times as many documents as these: few documents predict little.
+        grown = max(self.size, min(GROWTH * documents, MOST))
         self.size = min(fitting, grown)
 
 
@@ -60,7 +61,7 @@ EVICTED_AFTER = 64
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PushResult(MatchSequence):
-    """The outcome of a push, committed; as a sequence, its matches in order.
+    """The outcome of a push, committed; as a sequence it has the matches in the order of the log.
 
     `matches` are expanded as they are read.  Every document is counted once: as `accepted` (new,
     or a new version), `unchanged` (its id and content are known) or `rejected` (recorded in the
@@ -77,7 +78,7 @@ class PushResult(MatchSequence):
     def late(self) -> int:
         """The number of accepted documents that arrived too late for some subscription.
 
-        It is computed on access, for the subscriptions of that moment (relation `late`).
+        It is computed on access, for the subscriptions that are registered then (relation `late`).
         """
         return self._count_late()
 
@@ -90,8 +91,9 @@ class PushResult(MatchSequence):
 class _Push:
     """The documents of a push, and the outcome of its transactions so far.
 
-    `evaluated` is the outcome on executors; None: the documents were not there.  Documents at the
-    indexes in `poison` are not read.
+    `key` identifies the push for its consumer.  `evaluated` is the outcome of the documents on
+    executors, None if these had no part in it.  Documents at the indexes in `poison` are not read.
+    `accepted` and `rejected` count documents.
     """
 
     documents: Sequence[Document]
@@ -101,12 +103,13 @@ class _Push:
     results: list[pa.Table] = field(default_factory=list)
     accepted: int = 0
     rejected: int = 0
-    behind: list[int] = field(default_factory=list)  # documents older than the clock
+    behind: list[int] = field(default_factory=list)  # numbers of documents older than the clock
 
     def beats(self, start: int, end: int) -> list[Beat]:
-        """Return the beats at the documents from `start` to before `end`, with places from 0.
+        """Return the beats of the key at the documents with indexes from `start` to before `end`.
 
-        A beat comes before a document, or after the last one of the push."""
+        The index in a beat is made relative to `start`.  A beat comes before the document of its
+        index, or after the last one of the push."""
         if self.key is None:
             return []
         last = len(self.documents)
@@ -141,9 +144,9 @@ class Ingest:
     ) -> PushResult:
         """Push documents as `Engine.push` does; for consumers of the spool.
 
-        `evaluated` is the outcome on executors.  Documents at the indexes in `poison` are not read,
-        but recorded as rejected.  A `source` may carry beats, which set the clock between
-        documents.
+        `evaluated` is the outcome of the documents on executors, None if these had no part in it.
+        Documents at the indexes in `poison` are not read, but recorded as rejected.  A `source` may
+        carry beats, which set the clock between documents.
         """
         push = _Push(documents, BatchKey(*source) if source else None, evaluated, poison)
         if strict:
@@ -182,9 +185,10 @@ class Ingest:
             )
 
     def _transact(self, push: _Push, start: int, end: int) -> pa.Table:
-        """Push the documents from `start` to before `end` in one transaction; return the results.
+        """Push the documents with indexes from `start` to before `end` in one transaction.
 
-        The transaction with the last document of a push also records its key.
+        Return its results, with positions.  The transaction with the last document also records the
+        key of the push; it does nothing if that key is recorded already.
         """
         laps, key, evaluated = StageTimer(self.pace), push.key, push.evaluated
         documents = push.documents[start:end]
@@ -238,7 +242,10 @@ class Ingest:
         return results
 
     def _commit(self, state: EngineState) -> pa.Table:
-        """Write the results of a transaction, evict expired state, and return the results."""
+        """Write all changes of a transaction, evict expired state, and return the results.
+
+        The caller's transaction then commits them.
+        """
         before, dataflow, documents = state.position, state.dataflow, state.documents
         results, late = append_results(state, dataflow.results()), dataflow.take_late()
         touched = dataflow.touched()
@@ -275,16 +282,16 @@ class Ingest:
         return results
 
     def occur(self, begin: int, end: int) -> None:
-        """Emit the instants of calendars between two times, before documents are replayed."""
+        """Emit the instants of calendars between two times, in ticks, for a later `replay`."""
         with self._transactions.change() as state:
             state.dataflow.occur(begin, end)
             self._commit(state)
 
     def replay(self, arrivals: Arrivals, rows: pa.Table, *, in_order: bool = True) -> None:
-        """Push documents of another engine's past, under the numbers that they have there.
+        """Push documents that another engine has accepted, under the numbers that they have there.
 
-        Unless they are `in_order` of time, the clock stays, and operators over time wait for a
-        flush.
+        `rows` has their rows of the table `document`, in the order of `arrivals`.  Unless they are
+        `in_order` of time, the clock stays, and operators over time get them in a later flush.
         """
         with self._transactions.change() as state, self._transactions.paused():
             state.documents.replay(arrivals, rows, in_order=in_order)
@@ -296,7 +303,7 @@ class Ingest:
             self._commit(state)
 
     def refuse(self, refused: Sequence[Rejection]) -> None:
-        """Record documents as rejected that other processes have read, each with the reason."""
+        """Record documents that other processes could not read in `rejected`, with the reasons."""
         if refused:
             with self._transactions.change() as state:
                 state.documents.refuse(refused)
@@ -304,9 +311,10 @@ class Ingest:
     # -- Time ------------------------------------------------------------------------------
 
     def flush(self, until: int = INFINITE, rows_until: int = INFINITE) -> Matches:
-        """Close all epochs and fire all timers; return the matches that this completes.
+        """Close all epochs and fire all timers up to the time `until`; return the new matches.
 
-        `until` and `rows_until` are times, in ticks, that limit this: see `Lane.drain`.
+        Epochs after it are closed up to the time `rows_until`, but none from the next timer on.
+        Both are in ticks.
         """
         with self._transactions.change() as state:
             state.dataflow.drain(until, rows_until)
@@ -315,7 +323,8 @@ class Ingest:
     def advance(self, to: int, arrival: int | None = None) -> Matches:
         """Set the clock, in ticks, and return the matches that this completes.
 
-        Instants of calendars that it passes get the document number `arrival`; None: the next one.
+        Instants of calendars that the clock passes count as arrived with the document number
+        `arrival`, None: with the next one.
         """
         with self._transactions.change() as state:
             state.documents.advance(to)
@@ -324,10 +333,10 @@ class Ingest:
             return self._log.expand(self._commit(state))
 
     def is_awaited(self, time: int) -> bool:
-        """Return True if a query over live streams waits for the clock to reach a time, in ticks.
+        """Return True if a query over live streams waits for a clock below `time`, in ticks.
 
-        It waits for the end of an epoch, or for a deadline, plus a hundredth of its lateness, so
-        that one beat serves many.
+        It waits until the end of an epoch, or a deadline, is past by its lateness and a hundredth
+        of that, so that one beat serves many queries.
         """
 
         def overdue(first: int, late: int) -> bool:
@@ -341,19 +350,19 @@ class Ingest:
     # -- Consumers -------------------------------------------------------------------------
 
     def consumed(self, query_id: str) -> int | None:
-        """Return the last batch that was consumed under a query id; None for none."""
+        """Return the id of the last batch consumed under a query id; None if there is none."""
         with self._transactions.lock:
             self._transactions.expect_current()
             return self._transactions.state.ledger.last(query_id)
 
     @property
     def segment(self) -> int:
-        """The segment up to which the spool was consumed."""
+        """The number of the last segment of the spool that was consumed."""
         return self._transactions.state.ledger.segment
 
 
 def append_results(state: EngineState, found: pa.Table) -> pa.Table:
-    """Store results at the end of the log, and return them with their positions."""
+    """Store results (`FOUND`) at the end of the log; return them with the column `position`."""
     if not found.num_rows:
         return _NO_RESULTS
     first, state.position = state.position + 1, state.position + found.num_rows

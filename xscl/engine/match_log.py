@@ -69,15 +69,16 @@ MatchPlace: TypeAlias = tuple[int, int]
 
 
 class UnknownVersion(UnknownSubscription):
-    """A subscription has no matches of a version."""
+    """A version was asked for of which a subscription keeps no matches."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Matches in the requested order; `more` is True if further matches follow.
+    """One page of matches, in the order that was asked for.
 
-    All results up to `place`, in the requested order, were read: the next page begins after it.
-    `clock` is the engine's clock, in ticks, in the commit that was read.
+    `more` is True if further matches may follow.  All results up to `place`, in that order, were
+    read: the next page begins after it.  `clock` is the engine's clock, in ticks, in the commit
+    that was read.
     """
 
     matches: tuple[Match, ...]
@@ -87,13 +88,16 @@ class Page:
 
     @property
     def end(self) -> int:
-        """The position up to which the page is complete: that of `place`."""
+        """The position in `place`, up to which the results were read."""
         return self.place[0]
 
 
 @dataclass(frozen=True, slots=True)
 class PositionRange:
-    """Positions of results: those up to `forgotten` were evicted, `newest` is the last one."""
+    """The range of kept results: those up to position `forgotten` were evicted.
+
+    `newest` is the position of the last result.
+    """
 
     forgotten: int
     newest: int
@@ -102,7 +106,8 @@ class PositionRange:
 class MatchLog:
     """Reads the results of an engine as matches, and stores the delivery cursor.
 
-    Any thread may call it, and use matches that were read; one reads at a time.
+    It has a connection of its own.  Any thread may call it and use its matches; only one reads at a
+    time.
     """
 
     def __init__(self, transactions: Transactions) -> None:
@@ -110,31 +115,40 @@ class MatchLog:
         self._store = transactions.connect()
         self._lock = threading.RLock()
         self._trees = TreeCache()
-        self._ahead: dict[int, TimedText] = {}  # texts that were read in advance, by document
-        self._titles: dict[int, str] = {}  # users' names for feeds, by document
+        self._ahead: dict[int, TimedText] = {}  # texts read in advance, by document number
+        self._titles: dict[int, str] = {}  # the user's name for a document's feed, by its number
 
     def close(self) -> None:
-        """Close the connection when no other thread reads."""
+        """Close the connection, as soon as no other thread reads."""
         with self._lock:
             self._store.close()
 
     def again(self) -> MatchLog:
-        """Return the log on another connection; close it before the engine."""
+        """Return a second reader of the same log, on its own connection.
+
+        Close it before the engine.
+        """
         return MatchLog(self._transactions)
 
     # -- All matches after a place ---------------------------------------------------------
 
     def expand(self, rows: pa.Table) -> Matches:
-        """Return rows of `state.result` as matches.  The caller holds the engine's lock."""
+        """Return the matches of results, which are rows of `state.result` in their order.
+
+        The caller holds the engine's lock.
+        """
         return self._matches(rows, self._subscribers(rows))
 
     def since(self, position: int = 1) -> Matches:
-        """Return the kept matches from a position on."""
+        """Return all kept matches of the results at `position` and later, in their order."""
         with self._transactions.lock:
             return self.expand(self._transactions.store.scan("result", position))
 
     def after(self, last: Match | int | None = None) -> MatchSequence:
-        """Return the kept matches after a match, or after all of a position; None: all."""
+        """Return the kept matches of all subscriptions that follow `last`, in their order.
+
+        `last` is a match or a position, of which no match is returned; None: return all.
+        """
         with self._transactions.lock:
             position = last.position if isinstance(last, Match) else (last or 0) + 1
             found = self.since(position)
@@ -145,7 +159,10 @@ class MatchLog:
             return found[passed.index(last.id) + 1 if last.id in passed else len(passed) :]
 
     def of(self, name: str, after: int = 0) -> MatchList:
-        """Return a subscription's kept matches after a position; raises UnknownSubscription."""
+        """Return the kept matches of a subscription at positions above `after`, oldest first.
+
+        Raises UnknownSubscription.
+        """
         found, more = list[Match](), True
         while more:
             page = self.page(name, after=after, limit=LISTED)
@@ -154,14 +171,17 @@ class MatchLog:
         return MatchList(found)
 
     def at(self, position: int, mine: Callable[[Subscription], bool]) -> list[Match]:
-        """Return the matches of a result by position, of subscriptions for which `mine` holds."""
+        """Return the matches of the result at a position, of subscriptions for which `mine` holds.
+
+        Empty if the result is not kept.
+        """
         rows = results_between(self._store, position, position, limit=1)
         return list(self._matches(rows, self._subscribers(rows, mine)))
 
     def versions(self, name: str) -> tuple[Subscription, ...]:
-        """Return the versions of a subscription whose matches are kept, the oldest first.
+        """Return the earlier versions of a name that have kept matches, then the current one.
 
-        Raises UnknownSubscription.
+        The current one is missing if the subscription was removed.  Raises UnknownSubscription.
         """
         return self._transactions.state.subscriptions.versions(name)
 
@@ -178,10 +198,11 @@ class MatchLog:
         version: int | None = None,
         heads: bool = False,
     ) -> Page:
-        """Return matches of a subscription between two positions, neither of them included.
+        """Return at most `limit` matches of a subscription between two positions.
 
-        They are those of all versions, or of one; with `heads`, of each story the one with which
-        it has grown last.  Raises UnknownSubscription.
+        Matches at the positions `after` and `before` are not included.  The matches are those of
+        all versions, or of one `version`.  With `heads` a story is shown as the match with which it
+        has grown last.  Raises UnknownSubscription.
         """
         while True:
             versions = self._transactions.state.subscriptions.versions(name)
@@ -200,8 +221,9 @@ class MatchLog:
                 versions=asked,
                 heads=heads,
             )
-            # Else a version that began meanwhile may have matches before the end of the page.  A
-            # change is in memory before its commit, so that no page shows more than is compared.
+            # If the versions changed meanwhile, one may have matches on the page that are missing
+            # here.  A change is in memory before its commit, so this comparison sees each version
+            # whose matches the page can show.
             if self._transactions.state.subscriptions.versions(name) == versions:
                 return page
 
@@ -217,13 +239,14 @@ class MatchLog:
         versions: Sequence[Subscription] = (),
         heads: bool = False,
     ) -> Page:
-        """Return matches of all subscriptions for which `mine` holds, between two places.
+        """Return at most `limit` matches of all subscriptions for which `mine` holds.
 
-        The names of these begin with `prefix`, and their versions are `versions` if some are given.
-        Matches of one result are in the order of registration.  With `heads` a story is shown as
-        the match with which it has grown last.  Results are read in growing batches until they fill
-        a page.  It may hold fewer matches than exist, even none, if many results of others lie
-        between: continue from its `place`.
+        Matches are those between the places `after` and `before`, neither included.  `mine` must
+        hold only for names with `prefix`, and only for `versions` if some are given: other results
+        are not read.  Matches of one result are in the order of registration.  With `heads` a story
+        is shown as the match with which it has grown last.  Results are read in growing batches
+        until a page is full.  If many results of others lie between, it may hold fewer matches,
+        even none, although `more` is True: continue after its `place`.
         """
         ranges = [
             ResultRange(
@@ -237,7 +260,7 @@ class MatchLog:
         read = partial(results_between, self._store, ranges=ranges, prefix=prefix)
         before = before or (LAST, 0)
         low, high = after[0], before[0]
-        chunk = limit + 4  # the first and the last result may have matches outside
+        chunk = limit + 4  # some matches of the first and the last result may be out of bounds
         while True:
             with self.snapshot():
                 rows = read(low, high, newest_first=newest_first, limit=chunk).sort_by("position")
@@ -247,7 +270,9 @@ class MatchLog:
                 is_grouped = any(
                     sharer.distinct for sharers in subscribers.values() for sharer in sharers
                 )
-                if is_grouped:  # results outside may be of the group of the first or the last one
+                # A DISTINCT subscription has one match for a group of results with equal documents:
+                # results before the first row and after the last one may belong to their groups.
+                if is_grouped:
                     _, qid, doc1, doc2, _ = (column[-1].as_py() for column in rows.columns)
                     lead = read(0, low - 1, newest_first=True, limit=1)
                     trail = results_of_pair(self._store, qid, doc1, doc2, after=high)
@@ -256,7 +281,8 @@ class MatchLog:
                 passed = self._passed_heads(subscribers, rows) if heads else None
                 own = pc.is_in(rows["qid"], pa.array(list(subscribers), pa.int32()))
                 if passed is not None and not is_grouped:
-                    # A story of 300 documents has 45,000 results, of which one is shown.
+                    # Results that `heads` hides are dropped before they are expanded: a story of
+                    # 300 documents has 45,000 results, of which one is shown.
                     own = pc.and_(own, _shown(rows, subscribers, passed))
                 matches = self._matches(rows.filter(own), subscribers)
                 if is_grouped:
@@ -272,7 +298,7 @@ class MatchLog:
                         or (match.found_by.key, match.position) in passed
                     )
                 )
-                found = tuple(islice(inside, limit + 1))  # one more says that others follow
+                found = tuple(islice(inside, limit + 1))  # one more than shown: do others follow?
             if len(found) > limit:
                 end = found[limit - 1]
                 return Page(found[:limit], True, (end.position, end.number), clock)
@@ -285,7 +311,10 @@ class MatchLog:
     def _passed_heads(
         self, subscribers: Mapping[int, Sequence[Subscription]], rows: pa.Table
     ) -> set[tuple[str, int]]:
-        """Return the last growth of each story among results: (key of subscription, position)."""
+        """Return the last growth of each story, if its position is among those of the results.
+
+        It is given as (key of the subscription, position).
+        """
         keys = {
             sharer.key for sharers in subscribers.values() for sharer in sharers if sharer.stories
         }
@@ -294,7 +323,10 @@ class MatchLog:
     def _subscribers(
         self, rows: pa.Table, mine: Callable[[Subscription], bool] | None = None
     ) -> dict[int, Sequence[Subscription]]:
-        """Return by qid the subscriptions, all or only `mine`, that receive some results."""
+        """Return the subscriptions that share the streams of results of some rows, by qid.
+
+        Earlier versions are included.  If `mine` is given, only those for which it holds are.
+        """
         if not rows.num_rows:
             return {}
         known = self._transactions.state.subscriptions
@@ -311,8 +343,9 @@ class MatchLog:
     def _matches(
         self, rows: pa.Table, subscribers: Mapping[int, Sequence[Subscription]]
     ) -> Matches:
-        # What is read ahead is of these matches: pages are often listed first, and then read.
-        docs: list[int] = []  # in the order of the matches
+        # Documents of these matches are read ahead, in the order of `docs`: pages are often listed
+        # first, and then read.
+        docs: list[int] = []  # numbers of the documents, in the order of the matches
         places: dict[int, int] = {}
 
         def parts(
@@ -325,11 +358,12 @@ class MatchLog:
             return composites, documents
 
         def near(doc: int, most: int) -> Sequence[int]:
-            """Return the document with up to `most` before and after it, as matches list them."""
+            """Return the number of a document, with up to `most` before and after it in `docs`."""
             place = places.get(doc)
             return (doc,) if place is None else docs[max(0, place - most) : place + most]
 
-        # A source of their own: the engine of a trial ends with that of its matches.
+        # Each sequence of matches has its own source: when that of a trial is freed, its twin is
+        # closed.
         source = MatchSource(
             self._transactions.compiled,
             partial(self.tree, near=near),
@@ -339,15 +373,18 @@ class MatchLog:
 
     @contextmanager
     def snapshot(self) -> Iterator[Store]:
-        """Hold the connection, within a transaction that sees one commit, while the block runs."""
+        """Yield the connection within a transaction that sees one commit; other threads wait."""
         with self._lock, self._store.reading():
             yield self._store
 
     def _parts(
         self, numbers: Set[int]
     ) -> tuple[Mapping[int, Composite], Mapping[int, StoredDocument]]:
-        """Return those composites that are kept, by number, and their documents, of one commit."""
-        self._titles = {}  # a feed may have got another name
+        """Return the composites with some numbers, and their documents, as of one commit.
+
+        Both are by number; those that are not kept are missing.
+        """
+        self._titles = {}  # looked up again, as a user may have renamed a feed
         recent = self._transactions.state.documents.recent
         known = {n: document for n in numbers if (document := recent(n)) is not None}
         if len(known) == len(numbers):
@@ -356,10 +393,11 @@ class MatchLog:
             return kept_parts(self._store, numbers, recent)
 
     def tree(self, doc: int, near: Near) -> DocumentTree:
-        """Return a document's nodes; raises StoreError if its text is no longer kept.
+        """Return the nodes of the document with the number `doc`.
 
-        `near(doc, n)` returns the numbers of the document and of up to n others on each side that
-        are likely to be read next: their texts are read with it.
+        `near(doc, n)` returns that number and up to n others on each side, of documents that are
+        likely to be read next: their texts are read with it.  Raises StoreError if the text is not
+        kept.
         """
         with self._lock:
             tree = self._trees.get(doc)
@@ -371,15 +409,18 @@ class MatchLog:
             return tree
 
     def _feed_title(self, doc: int, near: Near) -> str:
-        with self._lock, suppress(StoreClosed):  # cached titles stay readable
-            titles = self._titles  # another thread may begin a page
+        with self._lock, suppress(StoreClosed):  # after `close` cached titles can still be read
+            titles = self._titles  # `_parts` in another thread may replace it
             if doc not in titles:
                 titles = self._titles = given_titles(self._store, {doc, *near(doc, TITLES)})
             return titles[doc]
         return ""
 
     def _text(self, doc: int, near: Near) -> TimedText | None:
-        """Return the text of a document, and read those of the next matches with it."""
+        """Return the text and time of a document; None if it is not kept.
+
+        Texts of the documents that are `near` it are read with it, if they are small.
+        """
         if doc not in self._ahead:
             soon = [one for one in near(doc, AHEAD) if one not in self._trees]
             self._ahead = texts_of(self._store, soon, SMALL)
@@ -389,13 +430,13 @@ class MatchLog:
     # -- Positions -------------------------------------------------------------------------
 
     def is_backfilling(self, name: str) -> bool:
-        """Return True if the history of a subscription is not read yet."""
+        """Return True if a subscription has a backfill that is not complete."""
         known = self._transactions.state.subscriptions
         one = known.get(name)
         return one is not None and one.number in known.backfills
 
     def position(self) -> int:
-        """Return the position of the last result."""
+        """Return the position of the last result that was committed."""
         return self.progress()[1]
 
     def progress(self) -> tuple[int, int]:
@@ -405,15 +446,16 @@ class MatchLog:
         return delivered, position
 
     def span(self) -> PositionRange:
-        """Return the range of kept positions."""
+        """Return the positions between which results are kept."""
         with self._lock:
             return PositionRange(self._store.meta(RESULTS_UP_TO), self._store.progress("position"))
 
     def count(
         self, after: int, up_to: int, mine: Callable[[Subscription], bool] = lambda _: True
     ) -> int:
-        """Return the number of kept matches after one position, up to another, of subscriptions
-        that are `mine`.
+        """Return the number of kept matches at positions above `after`, up to `up_to`.
+
+        Those of subscriptions for which `mine` holds are counted.
         """
         with self._lock:
             counts = count_kept(self._store, after, up_to)
@@ -421,22 +463,25 @@ class MatchLog:
         return sum(n for name, n in counts.items() if any(map(mine, of_name(name))))
 
     def last_positions(self) -> dict[int, int]:
-        """Return the position of the last result of each stream of results, by qid."""
+        """Return the position of the last kept result of each stream of results, by qid."""
         with self._lock:
             return last_positions(self._store)
 
     # -- Delivery --------------------------------------------------------------------------
 
     def undelivered(self) -> Matches:
-        """Return the matches after the cursor: a process may end between commit and delivery.
+        """Return the matches after the cursor: those of a process that ended before delivery.
 
-        The first caller of a store's life has none.
+        A store that never had a delivery has none: the cursor begins behind all its matches.
         """
         with self._transactions.lock:
             return self.since(self.begin_delivery() + 1)
 
     def begin_delivery(self) -> int:
-        """Return the cursor; the first caller of a store's life begins with the next match."""
+        """Return the cursor, a position.
+
+        In a store that never had a delivery it is first set behind all matches, and stored.
+        """
         with self._transactions.lock:
             if self.acknowledged < 0:
                 self.acknowledge(durable=True)
@@ -448,7 +493,10 @@ class MatchLog:
         return self._transactions.state.acknowledged
 
     def acknowledge(self, *, durable: bool = False) -> None:
-        """Move the cursor behind all matches; `durable`: store it now, not with the next push."""
+        """Move the cursor behind all matches.
+
+        It is stored with the next push, with `durable` now.
+        """
         with self._transactions.lock:
             state = self._transactions.state
             state.acknowledged = state.position
@@ -456,7 +504,7 @@ class MatchLog:
                 self.save_acknowledged()
 
     def try_acknowledge(self, position: int) -> None:
-        """Move the cursor to a position, unless a change is under way."""
+        """Move the cursor to a position, never backwards; do nothing while the lock is taken."""
         if self._transactions.lock.acquire(blocking=False):
             try:
                 state = self._transactions.state
@@ -465,7 +513,7 @@ class MatchLog:
                 self._transactions.lock.release()
 
     def save_acknowledged(self) -> None:
-        """Store the cursor."""
+        """Store the cursor now, if it has moved since it was last stored."""
         with self._transactions.lock:
             if self.acknowledged != self._transactions.store.progress("told"):
                 with self._transactions.change() as state:
@@ -477,7 +525,10 @@ def _shown(
     subscribers: Mapping[int, Sequence[Subscription]],
     heads: Collection[tuple[str, int]],
 ) -> pa.ChunkedArray:
-    """Return a mask of the results that may be shown: heads, and those that are in no story."""
+    """Return a mask of the results (`rows`) that may be shown when a story is shown as its head.
+
+    They are those at the positions in `heads`, and those that have a subscription without stories.
+    """
     plain = [qid for qid, found in subscribers.items() if not all(one.stories for one in found)]
     positions = [position for _, position in heads]
     return pc.or_(
@@ -487,15 +538,16 @@ def _shown(
 
 
 def _ends(rows: pa.Table) -> tuple[int, int]:
-    """Return the first and the last position of results."""
+    """Return the positions of the first and the last row."""
     return rows["position"][0].as_py(), rows["position"][-1].as_py()
 
 
 def _sure(matches: Matches, newest_first: bool, first: int, last: int) -> tuple[int, int]:
-    """Return the positions of the first and last result between which all groups are whole.
+    """Return the first and the last position between which all groups of results are whole.
 
-    `first` and `last` are those of the results that were read: further ones may be in the group of
-    one of these."""
+    A group has the results of one qid with the same documents, of which DISTINCT makes one match.
+    `first` and `last` are the positions between which results were read: the group at the end that
+    is read last may continue beyond it, and is then left out."""
     positions = matches.positions
     begins = [at for at, repeats in enumerate(matches.repeats) if not repeats]
     if not positions or positions[0 if newest_first else -1] != (first if newest_first else last):

@@ -76,11 +76,12 @@ PATIENCE = 0.2
 class ReadSnapshot:
     """A store within a transaction, and the state in memory of the same commit.
 
-    `readings` and `streams` are the tables of `xscl.subscriptions.lateness` and
-    `xscl.subscriptions.streams`; `rows` are those of R_T by qid.  `named` returns the variables of
-    pairs, given by number, also of unwritten ones.  `qids` returns the rows that subscriptions use,
-    given by their names; `documents_seen` for each row the first document that some subscription
-    of it sees.  `most` is the bound of results.
+    `pushed` is the outcome of stage 2 at that commit.  `readings` is `LatenessBounds.table`,
+    `streams` is `StreamDefinitions.table`, `rows` are the rows of R_T by qid.  `named` returns
+    (number, variable, variable below it) for numbers of pairs of variables, also of pairs not
+    stored yet.  `qids` returns the rows of R_T of the subscriptions with some names.
+    `documents_seen` returns by qid the number of the first document that a subscription of the row
+    sees.  `most` is the bound of results.
     """
 
     store: Store
@@ -96,10 +97,10 @@ class ReadSnapshot:
 
 @contextmanager
 def read_snapshot(transactions: Transactions, store: Store) -> Iterator[ReadSnapshot]:
-    """Yield a snapshot; other threads may push meanwhile.
+    """Yield a snapshot of an engine for reading; other threads may push while the block runs.
 
-    `store` is a connection of its own (`Transactions.connect`), on which a transaction is open for
-    as long as the block runs.
+    `store` is a connection that no other thread uses (`Transactions.connect`): a transaction is
+    open on it while the block runs.
     """
     patience = PATIENCE
     while True:
@@ -109,7 +110,7 @@ def read_snapshot(transactions: Transactions, store: Store) -> Iterator[ReadSnap
                 transactions.expect_current()
             before = transactions.state.pushed
             with store.reading():
-                store.progress("position")  # from here on the transaction has its snapshot
+                store.progress("position")  # the first read gives the transaction its snapshot
                 found = _snapshot(transactions, store, before, locked)
                 if locked:
                     transactions.lock.release()
@@ -122,15 +123,16 @@ def read_snapshot(transactions: Transactions, store: Store) -> Iterator[ReadSnap
         finally:
             if locked:
                 transactions.lock.release()
-        patience = -1  # a commit is under way, or a table is not cached: wait
+        patience = -1  # the read without the lock has failed: wait for the lock
 
 
 def _snapshot(
     transactions: Transactions, store: Store, pushed: Pushed | None, locked: bool
 ) -> ReadSnapshot | None:
-    """Return the snapshot of the commit `pushed`; None if it cannot be read without the lock.
+    """Return the snapshot of the commit whose outcome is `pushed`.
 
-    `locked` says that the caller has the lock; None as `pushed`: a commit is under way.
+    None if it cannot be read without the lock, since a commit is under way (`pushed` is None) or
+    the table of streams is not cached.  `locked` says that the caller has the lock.
     """
     state = transactions.state
     streams = state.streams.table() if locked else state.streams.cached_table
@@ -141,11 +143,12 @@ def _snapshot(
         found: set[int] = set()
         now = transactions.state
         for name in names:
-            with suppress(XsclError, KeyError):  # it was removed meanwhile
+            with suppress(XsclError, KeyError):  # the subscription was removed meanwhile
                 found.update(now.dataflow.subscribed.qids(now.subscriptions[name]))
         return found
 
-    with suppress(RuntimeError, KeyError):  # without the lock, something may have changed
+    # Without the lock, another thread may change a dictionary while it is read here.
+    with suppress(RuntimeError, KeyError):
         registry, readings = state.registry, state.readings.table()
         return ReadSnapshot(
             store,
@@ -165,13 +168,14 @@ def _snapshot(
 
 
 class EngineQueries:
-    """Answers questions about one engine; none changes it."""
+    """Answers questions about one engine without changing it: SQL, trials, explanations, plan."""
 
     def __init__(self, transactions: Transactions, log: MatchLog) -> None:
         self._transactions = transactions
         self._log = log
-        self._instances = Counter[int]()  # operators' instances by window, as last counted
-        self._instances_lately = Counter[int]()  # those of the last day
+        # numbers of instances of operators over time, by window in ticks, as last counted
+        self._instances = Counter[int]()
+        self._instances_lately = Counter[int]()  # those that were added in the last day
         self._vocabularies = Vocabularies()
 
     @property
@@ -179,10 +183,11 @@ class EngineQueries:
         return self._transactions.state
 
     def sql(self, query: str, document: str | None = None) -> pa.Table:
-        """Return the answer of one SELECT over the relations.
+        """Return the answer of one SELECT over the relations (docs/reference/sql.md).
 
-        If it reads the witnesses of one `document` only, which is known by that name, those of
-        others need not be made (`xscl.inspection.rebuilt_relations`).
+        `document` is the name of the only document whose witnesses the query reads; None: it may
+        read those of all.  Witnesses for joins that executors evaluate are rebuilt for the answer.
+        Raises SqlError.
         """
         values = self._values() if may_read_values(query) else None
         with self._transactions.lock:
@@ -199,7 +204,11 @@ class EngineQueries:
         return {number: one.template.graph for number, one in self._state.registry.members.items()}
 
     def _answer(self, query: str, values: pa.Table | None, document: int | None) -> pa.Table:
-        """Return the answer of a query that reads witnesses of one document only; None: of any."""
+        """Return the answer of one SELECT.
+
+        `values` are the rows of `match_values`, None if it reads none.  `document` is the number of
+        the only document whose witnesses it reads; None: it may read those of all.
+        """
         state = self._state
         joins = None
         if may_read_joins(query):
@@ -221,10 +230,10 @@ class EngineQueries:
     def lent(
         self, name: str, values: pa.Table | None = None, pushed: Pushed | None = None
     ) -> pa.Table:
-        """Return the table in memory that a relation of SQL reads under a name.
+        """Return the table in memory that has a name in the declarations of SQL's relations.
 
-        `values` are the rows of `match_values`, None if none are read; `pushed` is stage 2 of a
-        push, by default of the last one.
+        `values` are the rows of `match_values`, None: it is empty.  `pushed` is the outcome of
+        stage 2 in a push, by default in the last one.
         """
         state = self._state
         pushed = pushed or state.processor.pushed
@@ -247,18 +256,21 @@ class EngineQueries:
                 return pushed.out.get(number, relations.no_output(graph))
 
     def _values(self) -> pa.Table:
-        """Return the values of the newest matches, which are read beside the engine."""
+        """Return the values of the newest `VALUED` matches (`VALUES`), read without the lock."""
         with closing(self._log.again()) as log:
             page = log.page_of_all(lambda _: True, limit=VALUED, newest_first=True)
             return values_table(page.matches)
 
     def find_document(self, name: str) -> str:
-        """Return the name of the document that a name or an id means; raises DocumentError."""
+        """Return the name of the document with a name, or with an id that no other document has.
+
+        Raises DocumentError.
+        """
         with self._transactions.lock:
             return find_document(self._transactions.store, name)
 
     def document(self, name: str) -> bytes | None:
-        """Return the text of a document by its name; None if it is not kept.  See `Engine`."""
+        """Return the text of the document with a name or id; see `Engine.document`."""
         with self._transactions.lock:
             store = self._transactions.store
             try:
@@ -270,7 +282,7 @@ class EngineQueries:
             return text_named(store, found)
 
     def backup(self, path: Path) -> Backup:
-        """Write a backup of all state to one file, as of one commit."""
+        """Write a backup of the store to a file, as of one commit; return its description."""
         with closing(self._transactions.connect()) as store:
             return back_up(store, path)
 
@@ -283,7 +295,11 @@ class EngineQueries:
         seconds: float | None = None,
         dropped: threading.Event | None = None,
     ) -> TrialResult:
-        """Evaluate a query on the kept documents; raises TooLong, see `run_trial`."""
+        """Evaluate a query, a text or a subscription's name, on the kept documents.
+
+        `since` is a duration (`"7 d"`) or ticks before the clock; None: all documents.  Raises
+        TooLong after `seconds`, and when `dropped` is set, as nobody waits for the answer then.
+        """
         until = None if seconds is None else time.monotonic() + seconds
         with self._transactions.lock:
             known, compiled = self._compiled(query)
@@ -299,7 +315,7 @@ class EngineQueries:
     def tried(
         self, query: str, since: str | int | None = None, seconds: float | None = None
     ) -> tuple[TrialResult, Diagnosis | None]:
-        """Return the trial of a query, and the reasons if it finds nothing."""
+        """Return the trial of a query as `trial` does, and why it has no match; None if it has."""
         trial = self.trial(query, since, seconds)
         return trial, None if trial.matches else self.diagnose(query, since, tried=True)
 
@@ -308,8 +324,9 @@ class EngineQueries:
     ) -> Why:
         """Explain why a query matches documents, or why not; see `Engine.why`.
 
-        `visible` returns the reader's name of a stream, None for a stream that he does not see.
-        A match that some version of a subscription has found is explained by that version.
+        `read` returns, by name, the text of a document that is not kept.  `visible` returns the
+        reader's name of a stream, None for a stream that he does not see.  If a version of the
+        subscription has found the match, that version is explained.
         """
         with self._transactions.lock:
             questions = self._questions(query, documents, read, visible)
@@ -318,7 +335,10 @@ class EngineQueries:
     def _questions(
         self, query: str, documents: Sequence[str], read: TextReader | None, visible: Visible
     ) -> list[WhyQuestion]:
-        """Return questions about documents, each to be asked if those before it have no answer."""
+        """Return questions about documents for `why` of `xscl.inspection`, in the order of asking.
+
+        One is asked if those before it have no answer.  The arguments are those of `why`.
+        """
         known, compiled = self._compiled(query)
         store = self._transactions.store
         if known is None:
@@ -343,9 +363,10 @@ class EngineQueries:
     def _question(
         self, known: Subscription | None, compiled: CompiledQuery, until: float | None = None
     ) -> WhyQuestion:
-        """Return the question about a query, without documents yet.
+        """Return a question about a compiled query, to which documents are added later.
 
-        Its trials end at `until`, a time of `time.monotonic`."""
+        `known` is its subscription, None for a text.  Trials for the answer end at `until`, a time
+        of `time.monotonic`."""
         streams, documents = self._state.streams, self._state.documents
         lateness = {stream: streams.lateness(stream) for stream in compiled.streams}
         return WhyQuestion(
@@ -359,7 +380,7 @@ class EngineQueries:
         )
 
     def _lost(self, question: WhyQuestion) -> str:
-        """Return why a subscription does not have a match of which all conditions hold."""
+        """Return in words why a subscription lacks a match although all conditions hold."""
         one = question.subscription
         assert one is not None
         state, docs = self._state, [known.stored.doc for known in question.parts]
@@ -381,9 +402,10 @@ class EngineQueries:
     def diagnose(
         self, query: str, since: str | int | None = None, *, tried: bool = False
     ) -> Diagnosis:
-        """Explain why a query has no match among the kept documents: see `Diagnosis`.
+        """Explain why a query, a text or a subscription's name, has no match in kept documents.
 
-        With `tried` a subscription counts as a query that is tried: see `xscl.inspection.replay`.
+        `since` is a duration (`"7 d"`) or ticks before the clock; None: all documents.  With
+        `tried` it explains the trial of the query, not the matches that the subscription has.
         """
         until = time.monotonic() + TRIAL_SECONDS
         with self._transactions.lock:
@@ -397,19 +419,22 @@ class EngineQueries:
             return diagnose(store, question, updates=updates, begin=begin, match=match)
 
     def _newest(self, one: Subscription) -> Why | None:
-        """Explain the newest match of a subscription that is kept; None without one."""
+        """Explain the newest kept match of a version of a subscription.
+
+        None without one, or if texts of its documents are not kept.
+        """
         page = self._log.page(one.name, newest_first=True, limit=1, version=one.version)
-        with suppress(DocumentError):  # else its texts are not kept
+        with suppress(DocumentError):  # raised if a text of the match is not kept
             return next((self.why(one.name, *found.names) for found in page.matches), None)
         return None
 
     def unseen_names(
         self, query: str, named: Callable[[str], str | None] = str
     ) -> tuple[QueryWarning, ...]:
-        """Return the names in a query in XSCL that were never seen, and doubtful comparisons.
+        """Return warnings about a query in XSCL: names that no document has, doubtful comparisons.
 
-        `named` returns the query's name for a stream of the engine, None for one that may not be
-        seen.  Raises QueryError.
+        `named` returns the name by which the query means a stream of the engine, None for a stream
+        that the user may not see.  Raises QueryError.
         """
         compile_query(query)
         with self._seen(named) as seen:
@@ -419,14 +444,15 @@ class EngineQueries:
     def _seen(
         self, named: Callable[[str], str | None]
     ) -> Iterator[tuple[dict[str, int], Callable[[str], Vocabulary]]]:
-        """Yield the known streams with their numbers of documents, and a reader of vocabularies.
+        """Yield the number of documents of each known stream, and a function of a stream.
 
-        Both are by the names that `named` returns."""
+        The function returns the names that documents of the stream have.  Streams have the names
+        that `named` returns; those for which it returns None are left out."""
         with closing(self._transactions.connect()) as store:
             arrived = self._state.documents.next
             counts = documents_by_stream(store)
             known = {EVERYTHING, *self._state.streams.known(), *counts}
-            # A user's own stream hides the public one of its name.
+            # If two streams are shown under one name, the user's own one hides the public one.
             engine_names = {
                 shown: name
                 for name in sorted(known, key=lambda name: named(name) != name)
@@ -439,22 +465,28 @@ class EngineQueries:
             )
 
     def absence_warning(self, query: str) -> str | None:
-        """Return why the wall clock does not report a query's absences; raises QueryError."""
+        """Return in words why the wall clock does not report the absences of a query.
+
+        None if it does, or if the query has none.  Raises QueryError.
+        """
         return absence_warning(self._state.streams, self._transactions.compiled(query))
 
     def silent_streams(self, query: str) -> list[str]:
-        """Return the streams whose absences the wall clock does not report; raises QueryError."""
+        """Return the streams of a query that keep the wall clock from reporting its absences.
+
+        They are those that are not live; none if the query has no absence.  Raises QueryError.
+        """
         return silent_streams(self._state.streams, self._transactions.compiled(query))
 
     def _compiled(self, query: str) -> tuple[Subscription | None, CompiledQuery]:
-        """Return the subscription of a name (None for a query's text) and the compiled query."""
+        """Return the subscription that `query` names, None for a query's text; and its query."""
         known = registered(self._transactions.store, self._state.subscriptions, query)
         return known, self._transactions.compiled(query if known is None else known.query)
 
     def explain(
         self, query: str, *, sql: bool = False, seen: Callable[[str], bool] | None = None
     ) -> str:
-        """Explain the evaluation of a query; see `Engine.explain`."""
+        """Explain the evaluation of a query as text; see `Engine.explain`."""
         with self._transactions.lock:
             state, executors = self._state, self._transactions.executors
             text = explain(
@@ -478,7 +510,10 @@ class EngineQueries:
         return "\n".join((text, *warnings))
 
     def plan(self) -> PlanGraph:
-        """Return the plan of all subscriptions as a graph, with rows and rates."""
+        """Return the plan of all subscriptions as a graph.
+
+        Nodes have the number of rows since the start, and those a second in the last minute.
+        """
         with self._transactions.lock:
             state = self._state
             dataflow = state.dataflow
@@ -487,7 +522,10 @@ class EngineQueries:
             return state.flow.rated(graph, dataflow.passed())
 
     def plan_users(self, node: PlanNode, most: int) -> PlanUsers:
-        """Return the number of subscriptions that share a node, and the names of at most `most`."""
+        """Return the number of subscriptions that use a node of the plan, and `most` names of them.
+
+        The names are the first ones in alphabetical order.
+        """
         with self._transactions.lock:
             state = self._state
             return plan_users(
@@ -497,9 +535,10 @@ class EngineQueries:
     def cost_shares(
         self, names: Sequence[str], among: Callable[[str], bool] | None = None
     ) -> dict[str, float]:
-        """Return the share of each of some subscriptions in the time of the plan, from 0 to 1.
+        """Return, by name, the share of each of some subscriptions in the time of the plan.
 
-        `among` restricts the time to that of the subscriptions of some names, such as a user's own.
+        A share is from 0 to 1.  With `among` it is a share in the time of the subscriptions for
+        whose names that holds, such as a user's own.  Unknown names are left out.
         """
         with self._transactions.lock:
             dataflow = self._state.dataflow
@@ -517,9 +556,10 @@ class EngineQueries:
             return {name: share / total if total else 0.0 for name, share in of_all.items()}
 
     def unevaluated(self, name: str) -> list[Tally]:
-        """Return the expressions of a subscription that were not evaluated in some documents.
+        """Return the expressions of a subscription that could not be evaluated in some documents.
 
-        They are counted since the engine was opened.  Does not wait for a push.
+        Documents are counted since the engine was opened.  Empty for an unknown name.  Does not
+        wait for a push.
         """
         found = self._state.subscriptions.get(name)
         return [] if found is None else unmet(self._state.dataflow, found)
@@ -527,10 +567,12 @@ class EngineQueries:
     # -- About the join state --------------------------------------------------------------
 
     def state_by_window(self, store: Store) -> list[tuple[int | None, int, int, int]]:
-        """Return the state by window in ticks; None: without a window, or until it is matched.
+        """Return the sizes of kept state as (window, witnesses, instances, lately), by window.
 
-        The counts are witnesses of joins, instances of temporal operators, and additions to both in
-        the last day of the clock.  `store` is a connection of its own.
+        The window is in ticks and ascends; None, the last one, is state without a window.
+        Witnesses are those of the join state, instances those of operators over time; `lately`
+        counts those of both that were added in the last day of the clock.  `store` is a connection
+        that no other thread uses.
         """
         keeps, since = self._state.registry.retention.keeps, self._state.documents.clock - DAY
         witnesses, lately = Counter[int](), Counter[int]()

@@ -55,24 +55,24 @@ class Settings:
 
     @property
     def of_twin(self) -> Settings:
-        """The settings of a private engine in memory, which evaluates one query over the past."""
+        """These settings for a twin: with `kept_memory` None, as it has one query only."""
         return replace(self, kept_memory=None)
 
 
 class EngineState:
-    """The components of an engine, which belong to one commit of the store.
+    """All components of an engine in memory, which belong to one commit of the store.
 
     It is built from the store, in which nothing is written.  No attribute is added later.
-    `position` is that of the last result, `acknowledged` that of the last delivered one.
-    `arrived` are the documents of the transaction under way, published ones included.  `pushed`
-    is the outcome of the last commit: the same object as long as nothing is committed, and None
-    while a commit is under way.
+    `position` is the position of the last result, `acknowledged` that of the last delivered one.
+    `arrived` are the documents of the transaction under way, published ones included.  `pushed` is
+    the outcome of stage 2 at the last commit: another object after each commit, and None while a
+    commit is under way.
     """
 
     def __init__(
         self, store: Store, settings: Settings, compiled: Callable[[str], CompiledQuery]
     ) -> None:
-        """Build the state; `compiled` returns the compiled query of a text."""
+        """Build the state from a store; `compiled` returns the compiled query of a text in XSCL."""
         memory = settings.kept_memory
         self.store = store
         storage = JoinStorage(store)
@@ -132,11 +132,14 @@ class EngineState:
         self.pushed: Pushed | None = self.processor.pushed
 
     def oldest_elsewhere(self) -> int:
-        """Return the time of the oldest documents that executors may join; INFINITE if none are."""
+        """Return the time, in ticks, of the oldest document that executors may still join.
+
+        INFINITE if executors evaluate no joins.
+        """
         return self.registry.elsewhere.oldest(self.documents.clock)
 
     def _publish(self, found: Sequence[PublishedMatches]) -> None:
-        """Accept the output documents of matches, and let them pass the plan."""
+        """Accept the output documents of matches as arrivals, and shred them."""
         outputs = _outputs(found, self.documents, self._matches)
         if outputs:
             arrivals = self.documents.accept(*zip(*outputs, strict=True)).arrivals
@@ -147,11 +150,10 @@ class EngineState:
 def _outputs(
     found: Sequence[PublishedMatches], documents: DocumentLog, reader: MatchSource
 ) -> list[tuple[Document, DocumentOrigin]]:
-    """Return the output documents of matches with their origins.
+    """Return the output document of each match with its origin, in the order of the matches.
 
-    A document arrives right after the composite of its match.
-
-    An output document that is too large is not published.
+    A document has the clock of its match's composite, and the rank after it.  One that is too large
+    is left out, with a warning in the log.
     """
     sources = {
         doc for _, composites in found for composite in composites for doc in composite.sources

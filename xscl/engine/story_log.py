@@ -31,11 +31,11 @@ from xscl.subscriptions.matches import MatchList
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """The growth of a story at a position: the documents that it got, by name.
+    """The growth of a story at a position: the names of the `documents` that it got.
 
-    `merged` are the ids of the stories that it took over.  `is_first`: the story was never
-    delivered before.  `history` says that these documents are from before their sources were
-    followed, `backfilled` that they were kept when the subscription was made.
+    `merged` are the ids of the stories that it took over.  `is_first`: the story had no growth
+    before that was to be delivered.  `history`: all these documents are from before their sources
+    were followed.  `backfilled`: the growth is of a match that the subscription began with.
     """
 
     position: int
@@ -47,12 +47,13 @@ class Growth:
 
 
 class Story(MatchList):
-    """Matches that share documents; as a sequence, one match for each of the first documents.
+    """A story: matches of one subscription that are connected by common documents.
 
-    `id` never changes, `subscription` is the name of its subscription.  `began` and `last` are the
-    positions of its first and its newest growth.  `total` is the number of all its documents.  One
-    with `merged_into` became a part of the story of that id, and has no matches.  `growth` is set
-    where a story is read as one that has grown.  The `head` is the match of the newest growth.
+    As a sequence it has one match for each of its first `SHOWN` documents, in the order of arrival.
+    `id` never changes, `subscription` is the name of its subscription and `number` its number.
+    `began` and `last` are the positions of the first and the newest growth.  `total` is the number
+    of all documents.  One with `merged_into` became a part of the story of that id, and has no
+    matches.  `growth` is set only by `StoryLog.grown`.
     """
 
     def __init__(
@@ -76,23 +77,23 @@ class Story(MatchList):
 
     @property
     def sources(self) -> tuple[DocumentSource, ...]:
-        """The first documents for people, in the order of arrival."""
+        """Title, address and publisher of the documents in its matches, each document once."""
         found = {source.document: source for match in self for source in match.sources}
         return tuple(found.values())
 
     @property
     def absence(self) -> str:
-        """The documents that did not come in time, in words; empty if all did."""
+        """The documents that did not come in time for its first match, in words; empty if none."""
         return self[0].absence if len(self) else ""
 
     @property
     def t0(self) -> int | None:
-        """The begin of the earliest of the matches, in ticks; None without matches."""
+        """The time of the earliest document of its matches, in ticks; None without matches."""
         return min((t0 for t0, _ in self._times), default=None)
 
     @property
     def t1(self) -> int | None:
-        """The end of the latest of the matches, in ticks; None without matches."""
+        """The latest time at which a match of it was complete, in ticks; None without matches."""
         return max((t1 for _, t1 in self._times), default=None)
 
     def __repr__(self) -> str:
@@ -109,14 +110,20 @@ ADDED = 100
 
 @dataclass(frozen=True, slots=True)
 class StoryPage:
-    """Stories as they have grown, in order; the page is complete up to position `end`."""
+    """A page of stories, one for each growth in the order of positions.
+
+    All growth up to the position `end` was read: the next page begins after it.
+    """
 
     stories: tuple[Story, ...]
     end: int
 
 
 class StoryLog:
-    """Reads stories by way of a log of matches, as of one commit each."""
+    """Reads the stories of subscriptions; each call sees one commit.
+
+    The matches of stories are read from `log`.
+    """
 
     def __init__(self, log: MatchLog) -> None:
         self._log = log
@@ -124,10 +131,10 @@ class StoryLog:
     def newest(
         self, name: str, *, before: int | None = None, limit: int, merged: bool = False
     ) -> list[Story]:
-        """Return the stories of a subscription that last grew before a position, the newest first.
+        """Return stories of a subscription, at most `limit`, the one that grew last first.
 
-        Stories that others took over are left out, unless `merged`.  Raises
-        UnknownSubscription.
+        They are those whose last growth is before the position `before`, None: all.  With `merged`
+        also stories that others took over are returned.  Raises UnknownSubscription.
         """
         one = self._log.versions(name)[-1]
         with self._log.snapshot() as store:
@@ -141,7 +148,7 @@ class StoryLog:
             return [self._story(store, one, row) for row in list(rows)]
 
     def having(self, match: Match) -> Story | None:
-        """Return the story of a match; None without one."""
+        """Return the story that a match is in; None if it is in none."""
         one = match.found_by
         with self._log.snapshot() as store:
             ids = roots_of_documents(store, one.key, match.numbers).values()
@@ -149,7 +156,7 @@ class StoryLog:
             return None if row is None else self._story(store, one, row)
 
     def ending_with(self, match: Match) -> Story | None:
-        """Return the story that a match was the last to extend; None if there is none."""
+        """Return the story whose newest growth came with a match; None if there is none."""
         one = match.found_by
         with self._log.snapshot() as store:
             row = story_of_head(store, one.key, match.position)
@@ -158,11 +165,11 @@ class StoryLog:
     def grown(
         self, name: str, after: int, limit: int, *, history: bool = True, backfilled: bool = True
     ) -> StoryPage:
-        """Return the stories of a subscription that have grown after a position, step by step.
+        """Return the first `limit` growths of a subscription's stories after the position `after`.
 
-        Each is shown in its present state.  A story that became a part of another one grows with
-        that one only.  Growth among `history`, or among `backfilled` matches, counts only if that
-        is True.
+        Each is a story in its present state, with its `growth`.  A story that became a part of
+        another one grows with that one only.  Growth by `history` or by `backfilled` matches is
+        left out if that argument is False.
         """
         one = self._log.versions(name)[-1]
         with self._log.snapshot() as store:
@@ -202,7 +209,7 @@ class StoryLog:
         return Story(one, row, matches, head, growth)
 
     def _matches(self, key: str, positions: Iterable[int]) -> list[Match]:
-        """Return the matches at some positions, as far as their documents are kept."""
+        """Return the matches at some positions of the subscription with a key, as far as kept."""
 
         def mine(one: Subscription) -> bool:
             return one.key == key
@@ -213,13 +220,13 @@ class StoryLog:
                 found += self._log.at(position, mine)
             except StoreUnavailable:
                 raise
-            except StoreError:  # the match's documents are no longer kept
+            except StoreError:  # its documents were evicted
                 continue
         return found
 
 
 def _growth(store: Store, one: Subscription, id: str, position: int) -> Growth:
-    """Return the growth of a story at a position."""
+    """Return the growth of the story `id` at a position, with at most `ADDED` names and ids."""
     added = added_at(store, one.key, id, position, ADDED)
     return Growth(
         position,

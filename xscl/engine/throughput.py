@@ -39,10 +39,10 @@ class PushRates:
 
 
 class PushThroughput:
-    """Counts of pushes by the second; `clock` returns seconds.  Thread-safe.
+    """Counts the documents and matches of pushes by the second.  Thread-safe.
 
-    `matches_between` counts the matches between two positions of the log of results: they are
-    counted when they are asked for, and a push does not wait for that.
+    `clock` returns seconds.  `matches_between` returns the number of matches after one position of
+    the log of results, up to another: they are counted on reading, so that no push waits for that.
     """
 
     def __init__(
@@ -53,7 +53,8 @@ class PushThroughput:
         self._matches_between = matches_between
         self._clock = clock
         self._mutex = threading.Lock()
-        self._seconds: deque[tuple[int, int, int]] = deque()  # (second, documents, position before)
+        # (second, the number of documents before it, the last position before it)
+        self._seconds: deque[tuple[int, int, int]] = deque()
         self._began = clock()
         self._position = 0
         self._counting = threading.Lock()
@@ -63,7 +64,10 @@ class PushThroughput:
         self.listener: Callable[[PushStage, float], None] | None = None
 
     def count(self, documents: int, position: int, results: int) -> None:
-        """Count one push, whose results end at a position."""
+        """Count one push of some documents: `results` is the number of its results.
+
+        `position` is that of the last result.
+        """
         now, before = int(self._clock()), position - results
         with self._mutex:
             if not self.pushes:
@@ -78,7 +82,7 @@ class PushThroughput:
 
     @property
     def matches(self) -> int:
-        """The matches that were found since the first push."""
+        """The number of matches that were found since the first push."""
         with self._counting:
             with self._mutex:
                 position = self._position
@@ -88,7 +92,10 @@ class PushThroughput:
             return self._matches
 
     def rates(self) -> PushRates:
-        """Return the recent rates; intervals do not begin before the engine's start."""
+        """Return the average rates of the last minute and the last five minutes.
+
+        Soon after the start of the engine they are those since the start.
+        """
         now = self._clock()
         with self._mutex:
             known, every, position = list(self._seconds), self.documents, self._position
@@ -99,7 +106,7 @@ class PushThroughput:
             _, earlier, before = next(among, (now, every, position))
             over = min(float(seconds), max(1.0, now - self._began))
             documents.append((every - earlier) / over)
-            if before < position:  # matches of the shorter interval are counted already
+            if before < position:  # `found` has the matches of the shorter interval already
                 found += self._matches_between(before, position)
                 position = before
             matches.append(found / over)
@@ -107,14 +114,14 @@ class PushThroughput:
 
 
 class StageTimer:
-    """A stopwatch for the stages of one push."""
+    """A stopwatch for the stages of one push; it gives their times to the listener of `pace`."""
 
     def __init__(self, pace: PushThroughput) -> None:
         self._pace = pace
         self._last = time.perf_counter()
 
     def end(self, stage: PushStage) -> None:
-        """End a stage, and begin the next one."""
+        """End a stage, which began where the last one ended; the listener gets its seconds."""
         now = time.perf_counter()
         if self._pace.listener is not None:
             self._pace.listener(stage, now - self._last)
@@ -126,10 +133,10 @@ LOOK, OVER = 10.0, 60.0
 
 
 class PlanThroughput:
-    """Rates of rows at the nodes of a plan; `clock` returns seconds.
+    """Computes the rates of rows at the nodes of a plan; `clock` returns seconds.
 
-    A push samples the counters before it (`look`).  Samples of the last minute are kept, so
-    nothing has to be counted by the second.
+    A push samples the nodes' counters of rows before it runs (`look`).  Samples of the last minute
+    are kept, so nothing has to be counted by the second.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -138,7 +145,10 @@ class PlanThroughput:
         self._seen: deque[tuple[float, dict[str, int]]] = deque()
 
     def look(self, passed: Callable[[], dict[str, int]]) -> None:
-        """Sample the counters (`passed`) before a push, unless they were sampled seconds ago."""
+        """Sample the counters before a push, unless that was done in the last ten seconds.
+
+        `passed` returns, by the name of a node of the plan, the number of its rows so far.
+        """
         now = self._clock()
         if self._seen and now - self._seen[-1][0] < LOOK:
             return
@@ -146,10 +156,10 @@ class PlanThroughput:
         self._forget(now)
 
     def rated(self, graph: PlanGraph, rows: dict[str, int]) -> PlanGraph:
-        """Return a graph with the rows of its nodes, and their rates.
+        """Return the graph with the `rows` of each node so far, and its rate in rows a second.
 
-        Pushes before the first kept sample were over a minute ago: each later one has a sample of
-        its own, or followed one within seconds.
+        The rate is that since the first kept sample.  Pushes before it were over a minute ago: each
+        later one has a sample of its own, or followed one within seconds.
         """
         now = self._clock()
         self._forget(now)

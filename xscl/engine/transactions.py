@@ -37,11 +37,11 @@ class Transactions:
         self.store = Store(path)
         self.lock = threading.RLock()
         self.compiled = lru_cache(maxsize=10_000)(compile_query)
-        self._frozen = 0  # subscriptions when objects were last excluded from collection
-        self._is_reloaded = False  # a failed change has left an old state to the collector
+        self._frozen = 0  # the number of subscriptions at the last `freeze`, 0 without one
+        self._is_reloaded = False  # a failed change has left an old state to be collected
         self.settings = settings
         self.executors: Executors | None = None
-        self.ending = threading.Event()  # set at the end: readers of the past raise Stopping
+        self.ending = threading.Event()  # set when the engine ends: trials and backfills stop
         try:
             with self.paused():  # collections before `freeze` would take a tenth of the start
                 self._load()
@@ -51,23 +51,24 @@ class Transactions:
             raise
 
     def _load(self) -> None:
-        """Replace the state by that of the last commit."""
+        """Replace `state` by one that is built from the store, as of its last commit."""
         self.state = EngineState(self.store, self.settings, self.compiled)
         self._is_loaded = True
 
     def expect_current(self) -> None:
-        """Load the state if it could not be read after a failed change; raises StoreError.
+        """Load the state if that failed after a failed change.
 
-        The caller holds the lock.
+        The caller holds the lock.  Raises StoreError, also if the store is closed.
         """
         self.store.expect_open()
         if not self._is_loaded:
             self._load()
 
     def between_batches(self) -> AbstractContextManager[None]:
-        """Return a context in which no documents are on executors; entered without the lock.
+        """Return a context in which executors evaluate no documents; enter it without the lock.
 
-        If a plan or a spool changed meanwhile, only some of their results would be of that plan.
+        Changes of the plan or the spool are made in it, so that the results of a batch on executors
+        are all of one plan.
         """
         return nullcontext() if self.executors is None else self.executors.changing()
 
@@ -104,10 +105,11 @@ class Transactions:
             yield self.state
 
     def _recover(self, error: BaseException) -> None:
-        """Replace the state by what the store has; if that cannot be read now, before the next use.
+        """Load the state from the store after a change that failed with `error`.
 
-        A damaged store is closed.  The next change freezes the new state: until the error is
-        handled, the frames of its traceback refer to the old one, which would be frozen, too.
+        If the store cannot be read now, the state is loaded before its next use.  A damaged store
+        is closed.  The next change freezes the loaded state: until `error` is handled, the frames
+        of its traceback refer to the old state, which would be frozen, too.
         """
         self.state.pushed = None
         self._unfreeze()
@@ -129,14 +131,15 @@ class Transactions:
             return self.store.connect_again()
 
     def paused(self) -> AbstractContextManager[None]:
-        """Return a context in which no garbage is collected, if the process is the engine's own."""
+        """Return a context in which the garbage collector is off, if `owns_process` is set."""
         return paused() if self.settings.owns_process else nullcontext()
 
     def freeze(self, *, loaded: bool = False) -> None:
-        """Move the state to the permanent generation (`gc.freeze`) after many new subscriptions.
+        """Exclude what is in memory from garbage collection (`gc.freeze`).
 
-        A state that was just `loaded` needs no collection before: its garbage is a megabyte of the
-        parser's, once in a process.
+        It does so if `FROZEN_AFTER` subscriptions were added since the last time, and
+        `owns_process` is set.  Garbage is collected before, but not that of a state that was just
+        `loaded`: it is a megabyte of the parser's, once in a process.
         """
         if not self.settings.owns_process:
             return

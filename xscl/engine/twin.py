@@ -3,7 +3,7 @@
 It replays the kept documents up to the engine's clock, as if the subscription had been there when
 they arrived.  Its tables of registrations are copies of the engine's rows of that subscription, so
 rows of R_T, pairs of variables, streams of composites and documents have the same numbers in both,
-and so do the results.  Only its composites are numbered apart, from `composites` on.
+and so do the results.  Only its composites are numbered apart, from `Twin.composites` on.
 
 A trial is a query that the engine does not have, evaluated over kept documents by a twin.  The
 engine does not change, and its lock is free meanwhile.
@@ -48,10 +48,13 @@ MOST = 1 << 31
 
 
 class Twin:
-    """The private engine of one subscription."""
+    """A private engine in memory with one subscription, which replays kept documents.
+
+    `composites` is the first number of its composites, above those of the engine's documents.
+    """
 
     def __init__(self, live: Transactions) -> None:
-        """Make a twin of the engine `live`, without a subscription, which `copy` gives it."""
+        """Make a twin of the engine `live`; `copy` or `register` gives it its subscription."""
         self._live = live
         self._twin = Transactions(None, live.settings.of_twin)
         self.log = MatchLog(self._twin)
@@ -62,7 +65,10 @@ class Twin:
         self.composites = MOST
 
     def copy(self, state: EngineState, subscription: Subscription) -> None:
-        """Copy the registration of a subscription, within a transaction of the engine."""
+        """Give the twin a subscription of the engine, within a transaction of the engine.
+
+        `state` is the engine's.
+        """
         self._subscription = subscription
         self.composites = (state.documents.next + MOST) // 2
         with self._twin.store.transaction():
@@ -76,11 +82,11 @@ class Twin:
 
     @property
     def state(self) -> EngineState:
-        """The state of the twin."""
+        """The state of the private engine."""
         return self._twin.state
 
     def register(self, trial: TrialScope, lateness: Mapping[str, int]) -> None:
-        """Register a query that the engine does not have, over streams with a lateness."""
+        """Give the twin the query of a trial; `lateness` has that of each stream, in ticks."""
         with self._live.lock:
             self.composites = (self._live.state.documents.next + MOST) // 2
         with self._twin.change() as state:
@@ -102,12 +108,12 @@ class Twin:
         in_order: bool = True,
         texts: Mapping[int, bytes] = MappingProxyType({}),
     ) -> list[int]:
-        """Push some kept documents, which are given in the order of arrival.
+        """Push kept documents of a store, given by their numbers in the order of arrival.
 
         `texts` are those of documents (by number) that are not kept.  With `own_time` the clock at
-        a document of a feed's history is at most its time.  Unless they are `in_order` of time,
-        operators over time take all in that order, in a flush.  Returns the documents that came
-        before the clock.
+        a document of a feed's history is at most its time.  Unless they are `in_order` of time, the
+        clock stays, and a flush passes them to operators over time in that order.  Returns the
+        numbers of the late documents, those with a time before the clock.
         """
         rows = kept_rows(store, docs, texts)
         if not len(rows):
@@ -122,7 +128,10 @@ class Twin:
         return arrivals.behind()
 
     def operators(self, state: EngineState, live: Subscription) -> dict[int, Operator]:
-        """Return the engine's operators over time and their inputs, by number in the twin."""
+        """Return the engine's operators of the subscription `live`, by their numbers in the twin.
+
+        They are the operators over time and their inputs; `state` is the engine's.
+        """
         ours = self.state.subscriptions[self._subscription.name]
         found: dict[int, Operator] = {}
         if not live.ordered:
@@ -135,14 +144,17 @@ class Twin:
         return found
 
     def close(self) -> None:
-        """Free the twin."""
+        """Close the private engine, and free its memory."""
         with self._twin.lock:
             self.log.close()
             self._twin.close()
 
 
 def _pair(ours: Iterable[Operator], theirs: Iterable[Operator], found: dict[int, Operator]) -> None:
-    """Add the operators `theirs` to `found`, under the numbers of `ours`; likewise their inputs."""
+    """Add each operator of `theirs` to `found`, under the number of the one beside it in `ours`.
+
+    The inputs of each pair of operators are added in the same way.
+    """
     for one, other in zip(ours, theirs, strict=True):
         if one.number:
             found[one.number] = other
@@ -150,7 +162,11 @@ def _pair(ours: Iterable[Operator], theirs: Iterable[Operator], found: dict[int,
 
 
 def _copy(live: EngineState, subscription: Subscription, store: Store) -> tuple[str, ...]:
-    """Copy the rows of a subscription to an empty store; return the streams that it will read."""
+    """Copy the registration of a subscription of the engine `live` to an empty store.
+
+    The event queries that publish what it reads are copied, too.  Return the names of the streams
+    whose documents the copies read, sorted.
+    """
     dataflow, registry = live.dataflow.subscribed, live.registry
     registry.save()
     events = subscription.reads if subscription.relational else ()
@@ -179,7 +195,10 @@ def _copy(live: EngineState, subscription: Subscription, store: Store) -> tuple[
 
 
 def event_publishers(known: Subscriptions, streams: Iterable[str]) -> list[Subscription]:
-    """Return the event queries that streams are made by, directly or not, in order of number."""
+    """Return the event queries from which the documents of streams come, in order of number.
+
+    They are those that publish the streams, those that publish what these read, and so on.
+    """
     found: dict[int, Subscription] = {}
     pending = list(streams)
     while pending:
@@ -194,12 +213,12 @@ def event_publishers(known: Subscriptions, streams: Iterable[str]) -> list[Subsc
 
 
 class TrialResult(NamedTuple):
-    """The matches of a trial, and the ids of documents at which the bound of results cut it.
+    """The outcome of a trial: its `matches`, with counts.
 
-    `late` documents came too late for its query, whose streams have a `lateness` in ticks.
-    `close` frees the private engine that the matches are read from; it is called at the latest when
-    the last match is freed.  The collector of cycles would come late: an engine has threads of
-    DuckDB.
+    `cut` has the ids of the documents at which the bound of results cut it.  `late` is the number
+    of documents that came too late for the query, `lateness` the largest of its streams in ticks.
+    `close` frees the twin, from which the matches are read.  It is called at the latest when the
+    last match is freed: the collector of cycles would come late for the twin's threads of DuckDB.
     """
 
     matches: Matches
@@ -215,10 +234,10 @@ def run_trial(
     until: float | None = None,
     dropped: threading.Event | None = None,
 ) -> TrialResult:
-    """Evaluate a trial on the past of an engine; any thread may.
+    """Evaluate a trial on the kept documents of an engine; any thread may call it.
 
-    `until` is a time of `time.monotonic`; `dropped` is set when nobody waits any more.  Raises
-    TooLong after either, Stopping when the process ends.
+    `until` is a time of `time.monotonic`; `dropped` is set when nobody waits for the answer.
+    Raises TooLong after either, Stopping when the engine ends.
     """
     with ExitStack() as failing:
         twin = Twin(transactions)
@@ -251,7 +270,7 @@ def run_trial(
                     store, some, own_time=trial.own_time, in_order=False, texts=trial.texts
                 )
                 size.learn(len(some), time.monotonic() - began)
-        # An absence whose deadline is later is no match yet.
+        # Time ends at the engine's: an absence whose deadline is after that is no match yet.
         twin.ingest.flush(watermark, clock)
         state = twin.state
         qids = state.dataflow.subscribed.qids(state.subscriptions[trial.name])
