@@ -122,8 +122,7 @@ class Backfills:
         self._completions: dict[int, Future[None]] = {}
 
     def end(self) -> None:
-        """End all backfills and trials: those that run, and those that begin later, raise Stopping.
-        """
+        """End all backfills and trials, also those that begin later: they raise Stopping."""
         self._transactions.ending.set()
         with self._changed:
             self._changed.notify_all()
