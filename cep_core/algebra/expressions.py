@@ -47,7 +47,7 @@ class SpannedNode:
 
 @dataclass(frozen=True, slots=True)
 class Column(SpannedNode):
-    """An attribute by side and position."""
+    """An attribute: item ``index`` of the values of the row of ``side``."""
 
     side: RowSide
     index: int

@@ -210,10 +210,11 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class PatternMatch:
-    """The matches of a pattern (docs/internals/patterns.md), those that its policy keeps.
+    """The matches of a pattern (docs/internals/patterns.md) that the policy of ``rules`` keeps.
 
-    ``tree`` has the components by their numbers, and ``parts`` are computed from their rows.
-    The predicate reads part j as column j of side 2; the first parts are the columns of ``schema``.
+    The numbers in ``tree`` are indexes of ``components``.  ``parts`` are values computed from the
+    events of a match.  The predicate reads ``parts[j]`` as column j of side 2.  The attributes of
+    ``schema`` are the first parts.
     """
 
     inputs: tuple[Node, ...]

@@ -25,7 +25,10 @@ class _Field(NamedTuple):
 
 @cache
 def _fields_of(tree: Any, kind: str) -> tuple[_Field, ...]:
-    """Return the fields of a class with operands of a kind."""
+    """Return the fields of a class of nodes that are annotated as operands of ``kind``.
+
+    These are fields of that kind, optional ones, and tuples of it.
+    """
     several, optional = f"tuple[{kind}, ...]", f"{kind} | None"
     return tuple(
         _Field(field.name, field.type == several, field.type == optional)

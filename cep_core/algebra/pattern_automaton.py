@@ -24,10 +24,11 @@ T = TypeVar("T")
 
 
 class Look(NamedTuple):
-    """A component that a state looks for: alone, or ``among`` an unordered part.
+    """A component whose next event a state can take: alone, or ``among`` an unordered part.
 
-    There it is the first one or a ``later`` one; ``span`` is the place of the part's bound.  Where
-    EVERY begins again, ``forgets`` has its components: their earlier events leave the match.
+    In that part it is the first event or a ``later`` one; ``span`` is the number of the part's
+    bound in `Rules.spans`.  Where EVERY begins again, ``forgets`` has its components: their earlier
+    events leave the match.
     """
 
     component: int
@@ -46,16 +47,17 @@ class _Way(NamedTuple):
     leaves: frozenset[int] = frozenset()
     until: tuple[tuple[int, bool], ...] = ()  # (component in `until`, loop has begun)
     passes: Absences = ()
-    own: int | None = None  # how many of the last `passes` are behind EVERY; None: all count
+    own: int | None = None  # the number of last `passes` that are of the match; None: all
 
 
 class Move(NamedTuple):
-    """A way out of a state.
+    """A move of a run out of a state, by taking one event.
 
-    ``look`` is the place in the state's looks, ``target`` the number of the next state.  ``before``
-    are the moves that are preferred to it for one event; ``stops`` the components that end its
-    loops; ``passes`` the absences on the way.  It ``waits`` if one of these has a time of its own.
-    The first ``forgotten`` of them are no part of the match.
+    ``look`` is the index, in the state's looks, of the component that takes the event; ``target``
+    is the number of the next state.  ``before`` are the indexes of the moves that are preferred if
+    they can take the event, too; ``stops`` the components of UNTIL that end the move's loops;
+    ``passes`` the absences before the event.  It ``waits`` if one of these has a time of its own.
+    The first ``forgotten`` of ``passes`` are no part of the match.
     """
 
     look: int
@@ -68,13 +70,14 @@ class Move(NamedTuple):
 
 
 class PatternState(NamedTuple):
-    """The rest of a pattern.
+    """A state: what is left of a pattern, as the moves that a run in it can make.
 
-    Sets of moves are bits.  ``ended_by`` has for each move those that end when it could have taken
-    an event in between; ``strict`` and ``partition`` those that end by an event in between of any
-    type, or of the same partition; ``stopped_by`` those that an event of a component ends.
-    ``ends`` has the absences on each way to the end of the pattern that takes no event.  The end is
-    not reached while a move of ``longest`` may be made.
+    ``looks`` are the components that can take the next event.  Sets of moves are masks, with bit i
+    for ``moves[i]``.  ``ended_by`` has for each move those that end when it could have taken an
+    event that the run did not take.  ``strict`` are the moves that any event in between ends,
+    ``partition`` those that one of the same partition ends; ``stopped_by`` are (component, the
+    moves that its events end).  ``ends`` has for each way to the end of the pattern that takes no
+    event the absences on it.  The end is not reached while a move of ``longest`` may be made.
     """
 
     looks: tuple[Look, ...]
@@ -173,7 +176,10 @@ def _state(
 
 
 def _rather(way: _Way, other: _Way, paces: dict[int, pattern_tree.LoopPace]) -> bool:
-    """Return True if the pace of a loop prefers ``other`` to ``way``."""
+    """Return True if a loop that one way stays in and the other leaves prefers ``other``.
+
+    ``paces`` has the pace of each loop by its number.
+    """
     return any(paces[loop] in ("greedy", "longest") for loop in way.leaves & other.stays) or any(
         paces[loop] == "reluctant" for loop in way.stays & other.leaves
     )
@@ -265,7 +271,10 @@ def _in_loop(way: _Way, loop: pattern_tree.Loop) -> _Way:
 
 
 def _chained(*parts: pattern_tree.PatternTree) -> pattern_tree.PatternTree:
-    """Return a chain of patterns, without those that are over (`_over`)."""
+    """Return a chain of those ``parts`` that may still take or need an event (see `_over`).
+
+    A part that is a chain itself is replaced by its parts.  A single part is returned as it is.
+    """
     made: list[pattern_tree.PatternTree] = []
     for part in parts:
         made += part.parts if isinstance(part, pattern_tree.Chain) else [part]
@@ -283,7 +292,7 @@ def _over(tree: pattern_tree.PatternTree) -> bool:
 
 
 def _loops(tree: pattern_tree.PatternTree) -> frozenset[int]:
-    """Return the numbers of the loops that end where a match leaves a tree."""
+    """Return the numbers of the loops that a match leaves when it goes on behind a tree."""
     match tree:
         case pattern_tree.Loop(inner, _, most):
             return frozenset() if most == 0 else _loops(inner) | {tree.number}

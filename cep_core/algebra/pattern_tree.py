@@ -67,7 +67,10 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Unordered:
-    """One event of each component, in any order; ``span`` is the place of their bound (`Rules`)."""
+    """One event of each component, in any order; ``span`` is None or the number of its bound.
+
+    The bound is ``Rules.spans[span]``.
+    """
 
     components: tuple[int, ...]
     span: int | None = None

@@ -74,7 +74,10 @@ class Conjunct(NamedTuple):
 
     @property
     def lasting(self) -> tuple[Part, Part, ex.Expression] | None:
-        """(start, end, T) if an event has to end at most T after another begins; else None."""
+        """(start, end, T) if the condition is `end - start <= T`, else None.
+
+        ``start`` is the part with the begin of one event, ``end`` that with the end of an event.
+        """
         match self.node:
             case ex.Compare("<=", ex.Arithmetic("-", ex.Column(), ex.Column()), time):
                 end, start, *_ = self.parts
@@ -121,6 +124,10 @@ def handles_null(node: ex.Expression, reads: Callable[[int], bool]) -> bool:
 
 
 def aggregate_type(role: str, kind: type, span: Extent | None = None) -> type:
-    """Return the type of an aggregate over a run, or of an attribute itself."""
+    """Return the type of an aggregate over a run (``role``, such as "SUM") or of an attribute.
+
+    ``kind`` is the type of the attribute.  Raises AlgebraError, which marks ``span``, if the
+    function cannot aggregate it.
+    """
     require_aggregable(role, kind, span)
     return int if role == "COUNT" else average_type(kind) if role == "AVG" else kind

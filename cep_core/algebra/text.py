@@ -222,7 +222,10 @@ def _tree(node: algebra.PatternMatch, tree: PatternTree, said: LiteralValues) ->
 
 
 def pattern_in_words(node: algebra.PatternMatch, said: LiteralValues) -> str:
-    """Return a pattern on one line: its tree, conditions, window and policy."""
+    """Return a pattern on one line: its tree, conditions, window and policy.
+
+    ``said`` has the values of the literals.
+    """
     rules, names = node.rules, [part_in_words(part, node) for part in node.parts]
     say = Words(said, (), names, False)
     found = [_tree(node, node.tree, said), f"{{{say(node.predicate)}}}"]
@@ -238,7 +241,7 @@ def pattern_in_words(node: algebra.PatternMatch, said: LiteralValues) -> str:
 
 
 def read_in_words(node: Node) -> str:
-    """Return the names of the streams that an input reads, without its operators."""
+    """Return the names of the streams that a node reads, as ANY(..) if there are several."""
     names = list(streams_of(node))
     return names[0] if len(names) == 1 else f"ANY({', '.join(names)})"
 

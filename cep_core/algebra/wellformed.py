@@ -37,7 +37,7 @@ def well_formed(node: Node, functions: Functions) -> Node:
 
 
 def _require_bounded(node: Node) -> None:
-    """Raise AlgebraError for what is no node, and for too many of them."""
+    """Raise AlgebraError if an input is no node, or the nodes are too many or nested too deeply."""
     found, left = 0, [(node, 1)]
     while left:
         part, depth = left.pop()

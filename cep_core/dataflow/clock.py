@@ -122,7 +122,7 @@ class Clock:
     def __init__(self) -> None:
         self.now = BEGINNING
         self.closing: int | None = (
-            None  # while an epoch is processed: the time at which its rows count as arriving
+            None  # while an epoch is processed: the arrival time of rows emitted in it; else None
         )
         self.arrivals = 0
         self.turn = 0  # the rank of the current event among those that have arrived together
@@ -215,7 +215,8 @@ class Lane:
             watermark = self.closed
         if time < watermark:
             self._late(row, watermark, port.mop)
-        # once all epochs before it are closed, no row can become an instance that this one meets
+        # Once all epochs before its own are closed, the row can meet the active states of now only:
+        # no other row can become an instance before it.
         elif time > self.closed or port.concerned is None or port.concerned(row):
             self.queue(port, row, members)
 
@@ -293,7 +294,7 @@ class Lane:
             while self._timers and self._timers[0][0] <= time:
                 self.flush_later(heappop(self._timers)[2])
             rows = self._rows.pop(time, None)
-            if rows is not None:  # the least of `_epochs` is this one
+            if rows is not None:  # the heap `_epochs` has this time first
                 heappop(self._epochs)
                 self.journal.drop(rows)
                 for port, row, members in _charged(rows) if is_timed else rows:

@@ -225,7 +225,10 @@ def guarded(
 
 
 def condition(node: ex.Expression, functions: Functions, binary: bool) -> CompiledCondition:
-    """Return a condition as a function of (a, b, k) that never raises."""
+    """Return a condition as a function of (a, b, k) that never raises: an atom that fails is false.
+
+    ``a`` is the row of side 1, None unless ``binary``; ``b`` that of side 2; ``k`` the constants.
+    """
     writer = Writer(functions, binary)
     holds: CompiledCondition = guarded(node, writer)
     return _with_budget(holds) if writer.calls else holds
@@ -244,9 +247,10 @@ def _with_budget(evaluate: Any) -> Any:
 def entry_scan(
     literals: Sequence[ex.Expression], functions: Functions, binary: bool, slots: Sequence[int]
 ) -> EntryScan:
-    """Return a function of (entries, a, b) to the targets whose literals all hold.
+    """Return a function of (entries, a, b) to the targets of the entries whose literals all hold.
 
-    An entry is (constants of ``slots`` in order..., target).
+    An entry is (constants of ``slots`` in order..., target).  ``a`` is the row of side 1, None
+    unless ``binary``; ``b`` is that of side 2.
     """
     position = {slot: place for place, slot in enumerate(slots)}
     writer = Writer(functions, binary, lambda slot: f"e[{position[slot]}]")
@@ -256,9 +260,10 @@ def entry_scan(
 
 
 def instance_scan(literals: Sequence[ex.Expression], functions: Functions) -> InstanceScan:
-    """Return a function of (instances, b, k): those that end before b and satisfy `literals`.
+    """Return a function of (instances, b, k) to the list of the instances that a right row b meets.
 
-    An instance is a pair whose first item is its row, the `a` of the literals.
+    They end before b begins and satisfy ``literals`` with the constants k.  An instance is a pair;
+    its first item is the row of side 1, and b is that of side 2.
     """
     body = "start = b[0]\nreturn [i for i in instances if (a := i[0])[1] < start and {}]"
     whole = ex.And(tuple(literals))
@@ -317,7 +322,7 @@ def returning(source: str, writer: Writer, arguments: str = _ARGUMENTS) -> Any:
 
 
 def _attempted(value: str) -> str:
-    """Return the source of an expression with the value of a source, or null if that raises."""
+    """Return the source of a call that yields the value of a source; null if that raises."""
     return f"_first(lambda: {value})"
 
 

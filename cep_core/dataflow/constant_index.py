@@ -52,7 +52,7 @@ class ConstantIndex:
         self._ladders: dict[ConstantTest, list[_Ladder]] = {}  # built when first asked for
 
     def add(self, constants: Constants, query: int) -> None:
-        """Add a query, by the number of its bit."""
+        """Add a query with its constants; ``query`` is the number of its bit in masks."""
         self.queries[constants] = self.queries.get(constants, 0) | 1 << query
         self._of_query[query] = constants
         self._forget()
@@ -138,7 +138,10 @@ class ConstantIndex:
 
 
 class _Ladder:
-    """Constants with their queries, ascending in the one in which a test is monotone."""
+    """The constants of queries, sorted by the one constant in which a test is monotone.
+
+    So a search finds the queries for which the test holds: those before or behind one place.
+    """
 
     __slots__ = ("_below", "_constants", "_queries", "_stride", "everyone")
 
@@ -178,7 +181,10 @@ def constants_in(node: Expression) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def _bare(side: Expression) -> Iterator[int]:
-    """Yield the numbers of the constants in which, by its form, a side is monotone."""
+    """Yield the numbers of the constants in which one side of a comparison is monotone.
+
+    Only its form is considered: `k`, `-k`, `k / x`, and sums, differences and products with k.
+    """
     match side:
         case Parameter(slot) | Negative(Parameter(slot)) | Arithmetic("/", Parameter(slot), _):
             yield slot
@@ -189,7 +195,10 @@ def _bare(side: Expression) -> Iterator[int]:
 
 
 def _kind(value: Any) -> Hashable | None:
-    """Return a key of the numbers among which tests are monotone; None for any other value."""
+    """Return the key of a class of numbers in which tests are monotone: their type and sign.
+
+    None for any other value, and for numbers from 2 ** 53 on.
+    """
     if type(value) not in (int, float) or not -_EXACT < value < _EXACT:
         return None
     return ("number", type(value), (value > 0) - (value < 0))

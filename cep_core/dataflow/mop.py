@@ -259,9 +259,9 @@ class QueryCounts:
     """
 
     def __init__(self, few: int = 0) -> None:
-        self._few = few  # rows of a query in one addition count only if more than this
+        self._few = few  # an addition to a query counts only if it has more rows than this
         self.over: set[int] = set()  # slots of the queries over the bound
-        self.most = 0  # an upper bound of the count of a query that is not in `over`
+        self.most = 0  # no query outside of `over` has a larger count
         self._uncounted: list[Tried] = []
         self._counts = Counter[int]()  # by slot
 
@@ -403,7 +403,10 @@ class KeptBound:
 
 
 def _counting(sizes: Mapping[int, int]) -> int:
-    """Return the size that counts for `KEPT`: what each first event (the key) has above `FREE`."""
+    """Return the size that counts for `KEPT`: the sum of what each of ``sizes`` has above `FREE`.
+
+    The keys are the arrival numbers of first events.
+    """
     return sum(max(0, size - FREE) for size in sizes.values())
 
 
@@ -522,7 +525,7 @@ class SlotWiseMOp(MOp):
 
     @abstractmethod
     def receive(self, row: Row, members: Members) -> None:
-        """Consume a row."""
+        """Process a row of an input; ``members`` is its membership in that input's channel."""
 
     def accepts(self, wanted: Wanted) -> bool:
         return wanted.inputs[0].slot not in self._owners

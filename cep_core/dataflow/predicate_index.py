@@ -37,7 +37,10 @@ class EntryPlace(NamedTuple):
 
 
 class _Sorted(NamedTuple):
-    """Entries of one layout, ascending by ``values``: their constants of one inequality."""
+    """Index entries of one layout, sorted by the constant of an inequality that all of them have.
+
+    ``values[i]`` is that constant of ``entries[i]``.
+    """
 
     values: list[Any]
     entries: list[tuple[Any, ...]]

@@ -205,7 +205,11 @@ class PredicateShape:
         return self._some[literals]
 
     def part(self, disjunct: int, without: frozenset[int]) -> EntryLayout:
-        """Return the entry layout of a disjunct, whose literals `without` an index answers."""
+        """Return the layout of an index's entries for a disjunct, which is given by its number.
+
+        The index answers the literals with the numbers ``without``; an entry has the constants of
+        the others.
+        """
         key = (disjunct, without)
         if key not in self._parts:
             chosen = self.disjuncts[disjunct]
@@ -251,7 +255,7 @@ class PredicateShapes:
         """Return the object that `make` builds for a shape, and the function to its constants."""
         key = (make, nodes, binary)
         if key not in self._seen:
-            if len(self._seen) >= _MOST_SEEN:  # there is no end of expressions with constants
+            if len(self._seen) >= _MOST_SEEN:  # expressions differ in constants without end
                 self._seen.clear()
             found: list[ex.Expression] = []
             bare = tuple([_lifted(node, found) for node in nodes])

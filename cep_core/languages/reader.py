@@ -141,7 +141,7 @@ class TokenReader:
         return None
 
     def fault(self, message: str, span: Extent, hint: str | None = None) -> QueryError:
-        """Return an error at a place."""
+        """Return a QueryError that marks ``span`` in the text of the query."""
         return QueryError(message, self.text, span, hint=hint)
 
     def require_few(self, items: int) -> None:

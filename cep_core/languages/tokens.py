@@ -54,7 +54,7 @@ _LONGEST_EXPONENT = 4  # 1e99999999 s would be computed for minutes
 
 
 class Lexis(NamedTuple):
-    """The lexical rules of a language; see `lexis`."""
+    """The lexical rules of a language: patterns of its literals and of its tokens (see `lexis`)."""
 
     literal: re.Pattern[str]
     token: re.Pattern[str]
@@ -105,7 +105,7 @@ class LanguageToken(NamedTuple):
         return Extent(self.start, self.end)
 
     def quoted(self) -> list[tuple[str, int]]:
-        """Return the strings of a calendar, each with its place behind the quote."""
+        """Return the strings in a calendar, each with the offset in the query of its text."""
         found = _QUOTES.finditer(self.text)
         return [(_string(one[0]), self.start + one.start() + 1) for one in found]
 
@@ -124,7 +124,8 @@ def split(
     body = bare[: published.start()] if published else bare
     shape: list[str] = []
     values: list[Any] = []
-    end, before = 0, ""  # the text before a literal, without comments
+    # the end of the last literal, and the last text between literals that is not blank
+    end, before = 0, ""
     for found in lexis.literal.finditer(body):
         kind, between = cast(str, found.lastgroup), body[end : found.start()]
         shape.append(between)

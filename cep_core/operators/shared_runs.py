@@ -40,7 +40,7 @@ class QueryMasks:
 
     def __init__(self, inputs: int) -> None:
         self.constants = ConstantIndex()
-        self.windows: dict[int, int] = {}  # the mask of the queries of each window
+        self.windows: dict[int, int] = {}  # by window in ticks: the mask of its queries
         self.longest = self.shortest = -1  # windows
         self._reading: list[dict[int, int]] = [{} for _ in range(inputs)]  # by input and its slot
         self._masks: list[dict[Members, int]] = [{} for _ in range(inputs)]
@@ -185,7 +185,10 @@ class SharedRuns(OrderedMOp):
     # -- snapshots -------------------------------------------------------------------------
 
     def _numbers(self, mask: int, number: OperatorNumber) -> list[int]:
-        """Return the numbers of the operators of the queries of a mask."""
+        """Return the numbers of the operators of a mask's queries.
+
+        ``number`` returns the number of an operator.
+        """
         return [number(self._owners[slot]) for slot in slots_of(mask)] if mask else []
 
     def _mask_of(self, operators: list[Operator]) -> int:

@@ -49,7 +49,7 @@ class Plan:
         self.options = options
         self.sources: dict[str, Operator] = {}
         self.lanes: dict[int, Lane] = {}
-        self.mops: dict[MOp, Hashable | None] = {}  # with the key by which they are shared
+        self.mops: dict[MOp, Hashable | None] = {}  # with sharing keys; None: never shared
         self.operators: dict[Operator, None] = {}
         self.shares_channels = any(rule.name == "share_channels" for rule in rules)
         self._rules = [rule for rule in rules if not rule.same]
@@ -190,7 +190,7 @@ class Plan:
             raise
 
     def _sweep(self, mop: MOp) -> None:
-        """Remove an m-op without operators."""
+        """Remove an m-op and its sharing key from the plan if it has no operators."""
         if mop.operators:
             return
         place = self.mops.pop(mop)

@@ -17,7 +17,10 @@ from cep_core.operators.pattern import matching
 
 
 class Rule(NamedTuple):
-    """Operators with the same key share an m-op; with ``same``, they are one operator."""
+    """A rule of sharing: operators for which ``key`` returns the same value share an m-op.
+
+    With ``same`` they are even one operator.  For None the rule does not apply.
+    """
 
     name: str
     key: Callable[[Wanted], Hashable | None]
@@ -30,14 +33,20 @@ def merge_expressions(wanted: Wanted) -> Hashable | None:
 
 
 def index_predicates(wanted: Wanted) -> Hashable | None:
-    """Selections that read one channel share a predicate index (s_σ; the FR-index)."""
+    """Return the sharing key of a selection, None for other kinds.
+
+    Selections that read one channel share a predicate index (s_σ; the FR-index).
+    """
     if wanted.kind == "select":
         return ("select", wanted.inputs[0].channel)
     return None
 
 
 def share_aggregates(wanted: Wanted) -> Hashable | None:
-    """Aggregates over one channel take its rows in together (s_α)."""
+    """Return the sharing key of an aggregate, None for other kinds.
+
+    Aggregates over one channel take its rows in together (s_α).
+    """
     if wanted.kind == "group_aggregate":
         return ("aggregate", wanted.inputs[0].channel, wanted.lane, wanted.since)
     return None
@@ -57,7 +66,10 @@ def share_joins(wanted: Wanted) -> Hashable | None:
 
 
 def share_scans(wanted: Wanted) -> Hashable | None:
-    """Patterns of one shape over the same channels share their stacks or runs (s_SSC, c_SEQ)."""
+    """Return the sharing key of a pattern, None for other kinds.
+
+    Patterns of one shape over the same channels share their stacks or runs (s_SSC, c_SEQ).
+    """
     return matching.sharing_key(wanted) if wanted.kind == "pattern_match" else None
 
 

@@ -53,7 +53,7 @@ class PlanStep(NamedTuple):
     define: Define
     width: int  # values in its rows
     window: Callable[[Literals], int] | None = None
-    guarded: bool = False  # its rows do not name the rows that could have prevented them
+    guarded: bool = False  # whether events can prevent its rows, which do not name these events
 
     @property
     def ordered(self) -> bool:
@@ -188,7 +188,7 @@ class _Writer:
         later: list[ex.Expression] = [ex.Column(1, i) for i in range(width)]
         later += [ex.Column(2, i) for i in range(len(right))]
         later += node.aggregates
-        if node.longest:  # a value that is not emitted: the instance has a right row
+        if node.longest:  # one value more, not emitted: whether the instance has met a right row
             first.append(ex.Constant(False))
             later.append(ex.Constant(True))
         filter, rebind = self._predicate(node.filter, True), self._predicate(node.rebind, True)

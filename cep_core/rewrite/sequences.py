@@ -160,7 +160,11 @@ class _Sequence:
         return made
 
     def _source(self, component: int, leading: bool) -> _Made:
-        """Return the events of a component that satisfy its filters, with the times to be kept."""
+        """Return the events of a component that pass its filters, with columns of their times.
+
+        The columns are those of the times in `kept`.  For the ``leading`` component its tests are
+        filters as well, and so are conditions that read no component.
+        """
         node = self.pattern.inputs[self.pattern.components[component].input]
         schema = node.schema
         columns: dict[PartKey, int] = {(component, "value", at): at for at in range(len(schema))}

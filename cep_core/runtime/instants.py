@@ -32,7 +32,7 @@ class CalendarInstants:
         self._ticks_per_second = ticks_per_second
         self._earliest = -farthest  # a clock up to it has not begun
         self._calendars: dict[str, Calendar] = {}
-        self._next: dict[str, int | None] = {}  # None: the clock has not begun
+        self._next: dict[str, int | None] = {}  # times by calendar; None: the clock has not begun
 
     def next(self, names: frozenset[str] | None = None) -> int:
         """Return a time before which some calendars (None: all) have no instant, or `END`."""
@@ -86,7 +86,10 @@ class CalendarInstants:
         return self._earliest if following is None else following
 
     def _pass(self, name: str, start: int, time: int, found: list[CalendarInstant]) -> int:
-        """Append the instants in [start, time) to ``found``; return the time of the next one."""
+        """Append the instants of the calendar ``name`` in [start, time) to ``found``.
+
+        Return the time of its next instant in ticks, `END` if there is none.
+        """
         one, unit = self._calendars[name], self._ticks_per_second
         seconds, following = one.passed(-(-start // unit), -(-time // unit))
         found += [CalendarInstant(second * unit, name, one.text(second)) for second in seconds]

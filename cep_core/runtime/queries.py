@@ -68,7 +68,11 @@ class CompiledShape:
 
 @dataclass(slots=True)
 class RegisteredQuery:
-    """A registered query."""
+    """A registered query: its text, its shape and literals, and its operators in the plan.
+
+    It sees the rows that arrived from number ``since`` on.  ``publishes`` is the stream of its
+    output.
+    """
 
     name: str
     number: int  # in order of registration
@@ -121,7 +125,7 @@ class RegisteredQueries:
         self._streams = streams
         self._functions = functions
         self._ticks_per_second = ticks_per_second
-        self._readers: dict[str, set[str]] = {}  # queries by the stream that they read
+        self._readers: dict[str, set[str]] = {}  # by stream: names of the queries that read it
         # by language and shape
         self._compiled: WeakValueDictionary[tuple[str, str], CompiledShape] = WeakValueDictionary()
         self._fanouts: dict[Channel, Fanout] = {}
@@ -152,7 +156,11 @@ class RegisteredQueries:
     # -- adding and removing ---------------------------------------------------------------
 
     def register(self, name: str, text: str | Node, language: str, publish: str | None) -> None:
-        """Add a query."""
+        """Plan a query and add it under a name.
+
+        ``text`` may be a node of the algebra.  ``publish`` names the stream of the output; None: as
+        the text says, if it does.
+        """
         if not isinstance(name, str):
             raise CepError(f"the name of a query is a str, not {shown(name)}")
         if publish is not None:

@@ -62,7 +62,7 @@ class EngineStreams:
         self._labels: dict[str, BaseStream] = {}  # the first stream of each label
         self.widest = 0  # the largest lateness: how long rows may be open
         self.instants = CalendarInstants(ticks_per_second, self.farthest)
-        self._readers: Counter[str] = Counter()  # their number, by calendar
+        self._readers: Counter[str] = Counter()  # by name of a calendar: its number of readers
 
     def declare(
         self,

@@ -33,7 +33,7 @@ from cep_core.plan.plan import Plan
 from cep_core.state.snapshot import Codec, PlainData
 
 Entry: TypeAlias = tuple[int, bytes]
-HeldReference: TypeAlias = int | str  # the number of an operator, or the name of a base stream
+HeldReference: TypeAlias = int | str  # of a held operator its number, of a base stream its name
 
 
 class HeldOperators(NamedTuple):
@@ -44,7 +44,7 @@ class HeldOperators(NamedTuple):
 
 
 class Lanes:
-    """The thing in the journal that stands for the entry ``lanes``, another for each version."""
+    """Stands in the journal for the entry `lanes`; each version of the entry has a new object."""
 
 
 class DumpedRow(NamedTuple):
@@ -140,7 +140,7 @@ class StateReader:
         self._plan = plan
         self._held = held
         self._fresh = fresh
-        # By its number or name in entries; None for an operator that no query of the plan holds.
+        # Operators by their number or name in entries; None if no query of the plan holds it.
         self._operators: dict[HeldReference, Operator | None] = dict(plan.sources.items())
         self._operators.update(operators.items())
         if fresh is not None:
@@ -227,7 +227,10 @@ class StateReader:
 
 
 def _loaded_before(one: LoadedRow) -> int:
-    """Return a sort key: rows of stacks, written stack by stack, are loaded last and by time."""
+    """Return a sort key by which rows of stacks come last, in order of t1.
+
+    The log has these rows stack by stack.
+    """
     return int(one.row[1]) if isinstance(one.place[0], ActiveStacks) else BEGINNING
 
 

@@ -73,7 +73,7 @@ def from_xml(text: str, functions: Functions = ex.FUNCTIONS) -> Node:
 
 
 class _Unary(NamedTuple):
-    """A selection, and a projection of its rows to named columns; None: to all columns."""
+    """A selection, and above it a projection to named columns; None: there is no projection."""
 
     predicate: ex.Expression = ex.TRUE
     columns: tuple[tuple[str, ex.Expression], ...] | None = None
@@ -338,7 +338,7 @@ _FORMS = {
     "case": _Form(ex.Case, {}, None),
     "coalesce": _Form(ex.Coalesce, {}, None),
     "isnull": _Form(ex.IsNull, {}, 1),
-}  # by the names of the classes in lower case
+}  # by the name of the expression's class in lower case
 _CONSTANTS: Mapping[str, Callable[[str], Any]] = {
     "decimal": BoundedDecimal,
     "null": lambda _: None,

@@ -160,7 +160,10 @@ class _Parser:
         return self._renamed(node, columns)
 
     def _renamed(self, node: Node, columns: list[ResultItem]) -> Node:
-        """Return an aggregation under the names of SELECT; a projection only where it differs."""
+        """Return an aggregation whose attributes are the items of SELECT.
+
+        It has a projection above it only if the items are not its own columns in order.
+        """
         in_place = [Column(2, place) for place in range(len(node.schema))]
         if [column.expression for column in columns] != in_place:
             made = [(column.name, column.expression) for column in columns]
@@ -264,7 +267,11 @@ class _Parser:
         return algebra.iterate(left, right, wanted, going, aggregates, self.functions, span)
 
     def _kinds(self, scope: TwoStreams, expressions: list[Expression]) -> list[type | None]:
-        """Return the types of a FOLD's aggregates, which may depend on one another."""
+        """Return the types of a FOLD's aggregates, in the order of ``expressions``.
+
+        None is the type of an aggregate that is always null.  An expression may read each
+        aggregate's value before, so the types are computed in rounds.
+        """
         left, right, names = scope.first, scope.second, scope.aggregates or ()
         begun = [left.types[left.names.index(n)] if n in left.names else None for n in names]
         kinds: list[type | None] = [*begun]
@@ -398,7 +405,7 @@ class OneStream:
     decorated: bool = True
 
     def resolve(self, decorator: str | None, name: str, span: Extent) -> Column:
-        """Return the column of a name."""
+        """Return the column of an attribute; raise AlgebraError if the name has none."""
         if decorator is not None and not self.decorated:
             message = "decorators belong into the predicates of FILTER, NEXT, FOLD and JOIN"
             ways = [one for one in (f"{name}_1", name) if one in self.schema.names]
@@ -427,7 +434,11 @@ class TwoStreams:
     aggregates: tuple[str, ...] | None = None
 
     def resolve(self, decorator: str | None, name: str, span: Extent) -> Expression:
-        """Return the column of a name."""
+        """Return the column of an attribute of the first (`$1.`) or second stream or of the FOLD.
+
+        ``decorator`` is "1", "2" or, for the last iteration, ""; None: an undecorated name.  Raises
+        AlgebraError unless there is exactly one such attribute.
+        """
         own, aggregates = (self.first.names, self.second.names), self.aggregates or ()
         if decorator == "" and self.aggregates is None:
             message = "$. names the last iteration of a FOLD; here there are $1. and $2."
@@ -461,7 +472,7 @@ class GroupedColumns:
     group_by: tuple[int, ...]
 
     def resolve(self, decorator: str | None, name: str, span: Extent) -> Expression:
-        """Return the column of a name."""
+        """Return the output column of a grouped attribute; raise AlgebraError for other names."""
         column = OneStream(self.schema, decorated=False).resolve(decorator, name, span)
         if column.index not in self.group_by:
             message = f"{name} is neither grouped nor inside an aggregate"

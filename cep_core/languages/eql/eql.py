@@ -201,7 +201,9 @@ class _Query:
         return [self.variables.all[part.component] for part in read]
 
     def _closed(self, node: ex.Expression, read: Sequence[PatternVariable]) -> ex.Expression:
-        """Return a condition on ``read``; its open attributes become each event's, the last's or
+        """Return a condition on ``read`` without the placeholders of `_of`.
+
+        Each becomes the attribute of every event of its run, that of the last one, or the list of
         all.
         """
         if not any(isinstance(part, ex.Column) and part.index < 0 for part in ex.walk(node)):
@@ -244,7 +246,10 @@ class _Query:
         return self.variables.resolve(decorator, name, span)
 
     def _own(self, reader: TokenReader, selects: bool) -> ex.Expression | None:
-        """Read a value that only patterns or EQL have, None without one; ``selects``: in SELECT."""
+        """Read a value that only patterns or EQL have, such as PREV(A.f); None if none is next.
+
+        ``selects`` is True in an item of SELECT, False in a condition.
+        """
         token, *after = reader.tokens[reader.at : reader.at + 5]
         signs = [one.text for one in after]
         if token.text == "(" and signs[1:2] == [","] and signs[3:4] == [")"]:  # (id, id)
@@ -266,7 +271,10 @@ class _Query:
         return None if found is None else contains(reader, found)
 
     def _of(self, variable: PatternVariable, name: str, span: Extent) -> ex.Expression:
-        """Return the column of an attribute; that of a run is negative and is added to `open`."""
+        """Return the column of a component's attribute; for a run a placeholder, a negative column.
+
+        Column -1 - i stands for ``open[i]``, a part that `_closed` replaces.
+        """
         self._require(variable, name, span)
         if not variable.repeated:
             return self.variables.attribute(variable, None, name, span)
@@ -304,7 +312,10 @@ class _Query:
         return self.variables.column(reference, span) if selects else self._opened(reference, span)
 
     def _time_constraint(self, reader: TokenReader, selects: bool) -> ex.Expression:
-        """Read (id, id) OCCURS WITHIN duration."""
+        """Read `(id, id) OCCURS WITHIN duration` as a condition; raise QueryError if ``selects``.
+
+        ``selects`` is True in an item of SELECT, where no condition is allowed.
+        """
         start = reader.next()
         first = self._id(reader)
         reader.next()

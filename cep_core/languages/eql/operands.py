@@ -131,7 +131,10 @@ class OperandReader(ComponentReader):
         return tree.component
 
     def _without(self, tree: PatternTree, other: int, sign: LanguageToken) -> PatternTree:
-        r"""Return a pattern with an exception, which ends matches that wait for the last part."""
+        r"""Return a pattern with the exception ``other``, a component behind `\`.
+
+        An event of that component ends matches that wait for the last part of the pattern.
+        """
         group = self.groups.get(tree.component) if isinstance(tree, One) else None
         match tree:
             case Chain(parts):

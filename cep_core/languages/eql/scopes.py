@@ -186,7 +186,10 @@ def _first_stream(node: Node) -> algebra.Stream:
 
 
 def _waiting(tree: PatternTree, looped: bool = False) -> Iterator[tuple[int, int]]:
-    """Yield (component that ends a match, last component that its conditions may read)."""
+    """Yield (component that ends a match, last component that its conditions may read).
+
+    In a loop (``looped``) they may read the earlier events of the loop, too.
+    """
     match tree:
         case One(component, until=stops):
             yield from ((stop, component - (not looped)) for stop in stops)

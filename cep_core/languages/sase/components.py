@@ -31,7 +31,10 @@ _NAMES = ("name", "calendar")  # tokens that begin a type
 
 @dataclass(frozen=True, slots=True)
 class ReadPattern:
-    """A pattern that has been read, with the durations of its unordered parts and absences."""
+    """The components of a pattern, and their tree; ``spans`` are the durations in it.
+
+    Unordered parts and absences of the tree name their duration by its index in ``spans``.
+    """
 
     variables: list[PatternVariable]
     tree: PatternTree
@@ -108,7 +111,7 @@ class ComponentReader:
                 )
 
     def _mark_optional(self, tree: PatternTree) -> None:
-        """Note which components need not occur."""
+        """Mark the components in `found` that a match may lack, those in choices, `?` and `*`."""
         for part in trees_in(tree):
             if isinstance(part, Choice) or (isinstance(part, Loop) and part.least == 0):
                 for number in components_in(part):
@@ -266,7 +269,10 @@ class ComponentReader:
         return reader.tokens[min(reader.at + 1, len(reader.tokens) - 1)]
 
     def _is_clause(self, word: str) -> bool:
-        """Return True if a word is next and no name: a type, a group or a negation follows it."""
+        """Return True if the next token is ``word`` as a keyword, not as a name.
+
+        It is a keyword if a type, a group or a negation follows it.
+        """
         after = self._after()
         follows = after.kind in _NAMES or after.text in ("(", "!")
         return self.reader.is_word(word) and follows
@@ -282,7 +288,10 @@ class ComponentReader:
         return _MARKS[self.reader.next().word] if self._begins_word(*_MARKS) else None
 
     def _begins_word(self, *words: str) -> bool:
-        """Return True if one of some words is next, before an item, and does not name a stream."""
+        """Return True if the next token is one of ``words``, used as a keyword.
+
+        It is a keyword if an item of the pattern follows and no stream has its name.
+        """
         token, after = self.reader.token, self._after()
         if token.word not in words or self.catalog.schema(token.text) is not None:
             return False

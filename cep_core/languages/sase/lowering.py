@@ -24,7 +24,7 @@ WHOLE = ("last", "end", *RUN_VALUES)  # roles of a whole run
 
 @dataclass(slots=True)
 class PatternLowering:
-    """A pattern with its variables, rules and tests, which becomes algebra."""
+    """A pattern that has been read; `lowered` makes a node of the algebra from it."""
 
     variables: Variables
     functions: Functions
@@ -135,7 +135,7 @@ class PatternLowering:
         return algebra.project(node, made, self.functions, repeated(columns))
 
     def _places(self, references: Iterable[Part]) -> dict[tuple[int, int], Column]:
-        """Return the replacements of `moved` that make the j-th of some references column j."""
+        """Return a mapping for `moved`: the column of ``references[j]`` becomes column j."""
         columns = [(2, self.variables.column(reference).index) for reference in references]
         return {column: Column(2, place) for place, column in enumerate(columns)}
 
@@ -209,7 +209,11 @@ def clauses(reader: TokenReader, variables: Variables) -> Rules:
 def require_partition(
     pattern: ReadPattern, partition: Collection[str], span: Extent, strategy: Extent | None = None
 ) -> None:
-    """Raise AlgebraError if a mark, or a strategy (its span), needs a partition and has none."""
+    """Raise AlgebraError if the mark `partition` or a strategy of partitions has no partition.
+
+    ``partition`` has the attributes of the equivalence tests over all components, ``strategy`` is
+    the span of such a strategy, None without one.
+    """
     marks = [
         tree.mark for tree in pattern_tree.trees_in(pattern.tree) if isinstance(tree, One | Loop)
     ]

@@ -142,7 +142,7 @@ class _Query:
             raise reader.fault(f"there is no strategy {reader.token.text}", reader.token.span, hint)
 
     def _strategy_variables(self) -> None:
-        """Read the variables in parentheses: those of the pattern that have to occur."""
+        """Consume `(variables)`; raise AlgebraError unless they are those that have to occur."""
         reader = self.reader
         opened = reader.expect_sign("(")
         given: list[str] = []

@@ -34,10 +34,11 @@ INDEXES = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PatternVariable:
-    """A component of the pattern.
+    """A component of the pattern, under the name that the query gives it.
 
-    ``lacking`` has the attributes that only some types have, with the numbers of the others;
-    ``computed`` the expressions over an event that aggregates take as attributes, by name.
+    ``lacking`` has each attribute that only some of its types have, with the numbers of the types
+    that lack it; ``computed`` by name the expressions over an event that aggregates read as
+    attributes.
     """
 
     name: str
@@ -49,7 +50,7 @@ class PatternVariable:
     span: Extent
     optional: bool = False
     group: int | None = None  # the first component of its repeated group
-    ends: int | None = None  # the component of the run that it ends
+    ends: int | None = None  # if it is in UNTIL: the component that it ends
     computed: dict[str, ex.Expression] = field(default_factory=dict)
 
     def name_of(self, value: ex.Expression) -> str:
@@ -74,7 +75,11 @@ class PatternVariable:
     def part(
         self, role: Role, attribute: str | None = None, before: bool = False, offset: int = 0
     ) -> Part:
-        """Return the part of an attribute in a role; without one, that of the row or the run."""
+        """Return the part that has the value of an attribute for the event of a role.
+
+        Without an attribute it is the row itself or the run.  ``before`` and ``offset`` are those
+        of `Part`.
+        """
         place = None if attribute is None else self.names.index(attribute)
         return Part(self.position, role, place, before, offset)
 
@@ -436,7 +441,7 @@ class ValueReader:
     tests: dict[str, ex.Expression] = field(default_factory=dict)  # attributes in brackets
 
     def read(self, reader: TokenReader) -> ex.Expression | None:
-        """Read an attribute of a variable, an equivalence test, an aggregate, a time, or None."""
+        """Read an attribute, an equivalence test, an aggregate or a time; None if none is next."""
         token = reader.token
         if token.kind == "verbatim":  # [i] and [last] may be attributes, too
             reader.next()
@@ -497,7 +502,7 @@ class ValueReader:
         return self.variables.time(variable, index, Extent(start.start, end.end))
 
     def _equivalences(self, reader: TokenReader) -> ex.Expression:
-        """Read [a, b] or [a = value]."""
+        """Read `[a, b]` or `[a = value]`; return the condition, an And if it has several items."""
         opened = reader.expect_sign("[")
         found = reader.listed(lambda: self._equivalence(reader))
         closed = reader.expect_sign("]", " or a comma")
@@ -506,7 +511,7 @@ class ValueReader:
         )
 
     def _equivalence(self, reader: TokenReader) -> ex.Expression:
-        """Read `a`, or `a = value`."""
+        """Read `a`, or `a = value`, in brackets; return the condition."""
         known = [name for one in self.variables.all for name in one.attributes]
         token = reader.expect_attribute(known)
         if not reader.take_sign("="):
@@ -517,7 +522,7 @@ class ValueReader:
         return self.variables.equivalence(token.text, value, token.span)
 
     def _tested(self, name: str, span: Extent) -> ex.Expression:
-        """Return the test of an attribute that is alone in brackets."""
+        """Return the condition of `[a]`: a is equal in all components that have it."""
         test = self.variables.equivalence(name, None, span)
         self.tests[name] = self.variables.lenient(test)
         return test
@@ -560,7 +565,7 @@ class _InAggregate:
         raise unknown(name, known, span, f"there is no variable {name}")
 
     def read(self, reader: TokenReader) -> ex.Expression | None:
-        """Read an attribute of the run, or the run; return None where nothing of a run stands."""
+        """Read an attribute of a run (`b[].a`) or the run (`b[]`); None if neither is next."""
         if reader.token.kind == "end":
             return None
         token, after = reader.token, reader.tokens[reader.at + 1]

@@ -64,7 +64,10 @@ class Total:
 
 
 class Best:
-    """MIN, MAX, ARGMIN and ARGMAX: the values that can still become the result, best first."""
+    """The accumulator of MIN, MAX, ARGMIN and ARGMAX.
+
+    It keeps the values that can still become the result as rows leave the window, best first.
+    """
 
     __slots__ = ("_largest", "queue")
 

@@ -110,7 +110,7 @@ class Share:
         return values
 
     def forget(self, fragments: Fragments, until: int) -> None:
-        """Remove a group's rows with t1 up to a time."""
+        """Remove rows with t1 <= ``until`` from a group's fragments; remove empty fragments."""
         for members, fragment in list(fragments.items()):
             while fragment.rows and fragment.rows[0][1][1] <= until:
                 self._journal.drop((fragment.rows[0],))
@@ -205,7 +205,7 @@ class AggregateMOp(OrderedMOp):
             del self._shares[share.definition]
 
     def receive(self, row: Row, members: Members) -> None:
-        """Consume a row of the epoch."""
+        """Collect a row of the epoch until `flush`; ignore one that arrived before the queries."""
         if row[2] >= self._since:
             if not self._arrived:
                 self._lane.flush_later(self)

@@ -160,7 +160,7 @@ class WindowJoinMOp(MOp):
             self._forget(side, over)
 
     def _sizes(self, side: int, now: int) -> Iterator[KeptSize]:
-        """Yield the sizes of the rows of a side that a newcomer may still meet."""
+        """Yield the size of each row of a side that a newcomer may still meet at time ``now``."""
         for row, members, _ in self._kept[side]:
             if now <= row[1] + self._window + self._lateness:
                 yield members, row[2], OWN

@@ -74,7 +74,7 @@ class UnpairedRow(NamedTuple):
 
 
 class OuterJoinMOp(SlotWiseMOp, OrderedMOp):
-    """Outer joins of one definition, over streams of one left channel and one right stream."""
+    """Evaluates outer joins of one definition over a left channel and one right stream."""
 
     journals = True
 
@@ -171,11 +171,11 @@ class OuterJoinMOp(SlotWiseMOp, OrderedMOp):
     # -- rows ------------------------------------------------------------------------------
 
     def receive(self, row: Row, members: Members) -> None:
-        """Consume a left row."""
+        """Consume a left row: it meets the right rows that wait, and may wait for later ones."""
         self._arrive(_LEFT, row, members)
 
     def match(self, row: Row) -> None:
-        """Consume a right row."""
+        """Consume a right row: it meets the left rows that wait, and may wait for later ones."""
         self._arrive(_RIGHT, row, 0)
 
     def _arrive(self, side: int, row: Row, members: Members) -> None:

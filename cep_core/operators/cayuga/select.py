@@ -36,7 +36,8 @@ class SelectMOp(MOp):
         self._output = Channel(self._input.ordered)
         self._by_slot: dict[int, PredicateIndex[Any]] = {}
         self._broad: PredicateIndex[BoundPredicate] = PredicateIndex()
-        self._streams: dict[BoundPredicate, dict[int, int]] = {}  # output slots by input slot
+        # by definition: the output slot for each input slot
+        self._streams: dict[BoundPredicate, dict[int, int]] = {}
 
     def add(self, wanted: Wanted) -> Operator:
         definition = cast(BoundPredicate, wanted.definition)
@@ -59,7 +60,7 @@ class SelectMOp(MOp):
         return channel, channel.slot()
 
     def receive(self, row: Row, members: Members) -> None:
-        """Consume a row."""
+        """Emit the row for the selections, on the streams of `members`, that it satisfies."""
         found = self._find(row, members)
         if found:
             self._emit(row, found)
@@ -85,7 +86,10 @@ class SelectMOp(MOp):
             self._output.emit(row, members_of(found))
 
     def _find(self, row: Row, members: Members) -> list[Any]:
-        """Return the output slots, or unless shared the channels, of the selections that hold."""
+        """Return the outputs of the selections that a row satisfies, on the streams of `members`.
+
+        They are slots if the selections share a channel, else channels.
+        """
         found: list[Any] = []
         for slot in slots_of(members):
             index = self._by_slot.get(slot)
@@ -109,7 +113,7 @@ class SelectMOp(MOp):
             return False
         streams = self._streams.setdefault(definition, {})
         if source in streams:
-            return False  # an equal selection, which the plan has not merged
+            return False  # counted before, for an equal selection that the plan has not merged
         streams[source] = target
         if definition in self._broad.definitions:
             return True
@@ -154,7 +158,7 @@ class ProjectMOp(SlotWiseMOp):
         self._columns = cast(BoundColumns, first.definition)
 
     def receive(self, row: Row, members: Members) -> None:
-        """Consume a row."""
+        """Emit the projection of the row, with the same membership."""
         self._output.emit(self._columns.shape(None, row, self._columns.constants), members)
 
 
@@ -169,5 +173,5 @@ class UnionMOp(SoleMOp):
         self._wires = [Wire(Port(self, self.receive), None) for _ in first.inputs]
 
     def receive(self, row: Row, members: Members) -> None:
-        """Consume a row."""
+        """Emit the row, on the one stream of the output."""
         self._output.emit(row, 1)

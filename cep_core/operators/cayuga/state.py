@@ -57,7 +57,10 @@ _FEW = 1_000  # instances of a group that are tried uncounted: counting costs 8 
 
 
 class StateMOp(SlotWiseMOp, OrderedMOp):
-    """Instances of one filter predicate; `match` gets each right row that may concern them."""
+    """The base of the m-ops of `;` and μ: it keeps left rows as instances.
+
+    All have one filter predicate.  `match` gets each right row that may concern an instance.
+    """
 
     journals = True
 
@@ -96,7 +99,7 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
             self.active.leave(self)
 
     def _attend(self) -> None:
-        """Listen to right rows while there are instances."""
+        """Enter the state in the index of active states if it has instances, else take it out."""
         listens = self._kept.count > 0
         if listens is not self._listens:
             self._listens = listens
@@ -241,7 +244,10 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
         return bound.within(now, found)
 
     def _note(self, key: Any, found: list[Instance]) -> None:
-        """Mark instances of a group as met: they are deleted when the epoch ends."""
+        """Mark instances as met: they are deleted when the epoch ends.
+
+        ``key`` is that of their group in `_kept`.
+        """
         if len(found) == len(self._kept.groups[key]):
             self._met[key] = None
         else:
@@ -264,7 +270,10 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
     # -- the filter predicate --------------------------------------------------------------
 
     def _read(self, filter: BoundPredicate, index: ActiveIndex) -> None:
-        """Split the filter into what the indexes answer and what is left to test."""
+        """Split the filter into what the indexes answer and what is tested for each instance.
+
+        The parts are stored as attributes of the m-op.
+        """
         shape = filter.shape
         self._guard: code.CompiledCondition | None = None
         self._worthy: code.CompiledCondition | None = None
@@ -333,7 +342,7 @@ class RankedFilter(NamedTuple):
 
 
 class SequenceMOp(StateMOp):
-    """Sequences of the same predicate, over streams of one left channel and one right stream."""
+    """Evaluates sequences (`;`) of one predicate over a left channel and one right stream."""
 
     def __init__(self, first: Wanted, number: int, index: ActiveIndex) -> None:
         filter, column = cast(RankedFilter, first.definition)
@@ -362,7 +371,7 @@ class SequenceMOp(StateMOp):
         """Emit the pairs of the epoch with the right rows of the least rank."""
         least, self._least = self._least, {}
         for (older, members), _, rows in least.values():
-            if (left := self._bound.left(members)) is not None:  # its row of least rank may lack
+            if (left := self._bound.left(members)) is not None:  # a query may be over the bound
                 for row in rows:
                     self._output.emit(paired(older, row), left)
 
@@ -381,14 +390,14 @@ class Iteration(NamedTuple):
 
 
 class IterateMOp(StateMOp):
-    """Iterations of the same definition, over streams of one left channel and one right stream."""
+    """Evaluates iterations (μ) of one definition over a left channel and one right stream."""
 
     def __init__(self, first: Wanted, number: int, index: ActiveIndex) -> None:
         self._definition = cast(Iteration, first.definition)
         super().__init__(first, number, self._definition.filter, index)
         self._ended: dict[
             int, Instance | None
-        ] = {}  # met, by id of their row; None: it was extended
+        ] = {}  # the instances that were met, by `id` of their row; None if it was extended
 
     def receive(self, row: Row, members: Members) -> None:
         if row[2] >= self._since:

@@ -30,7 +30,7 @@ class AbsentEvents:
         self._shape, self._queries = shape, queries
         keys = shape.partitions.keys
         self._keys = {c: key_function(keys[c]) if c in keys else None for c in shape.absent}
-        # by component and partition, None for a component without partitions
+        # by component and partition: rows with the masks of their queries; None: no partitions
         self._rows: dict[int, dict[Any, list[tuple[Row, int]]]] = {c: {} for c in shape.absent}
         self._tried = Counter[int]()  # tested rows of this epoch, by the mask of their queries
         self._asked: list[tuple[int, list[tuple[Row, int]], int | None]] = []  # not counted yet
@@ -71,7 +71,7 @@ class AbsentEvents:
         oldest = watermark - self._queries.longest
         if self._shape.timed:
             oldest = min([watermark, *[run.first_end for run in runs]])
-        elif self._shape.spanning:  # tested at the end of a window, from before its begin on
+        elif self._shape.spanning:  # tested at the end of a window, an absence may begin before it
             oldest -= self._queries.longest
         oldest = min([oldest, *[run.first_end for run in waiting]]) - self._longest - 1
         self.keep(lambda row, mask: mask if row[1] > oldest else 0)
@@ -100,7 +100,10 @@ class AbsentEvents:
         return [(part, times) for times, part in apart.items()]
 
     def over(self, run: Run, passes: Absences, row: Row, mask: int) -> int:
-        """Return the queries of a mask for which the absences `passes` end before an event."""
+        """Return the queries of a mask for which run and absences end before ``row`` begins.
+
+        ``row`` is the next event; ``passes`` are the absences between the run and that event.
+        """
         found = 0
         for part, bounds in self.bounds(mask):
             last, _ = gaps_behind(run, passes, bounds, row)
@@ -160,9 +163,11 @@ class AbsentEvents:
 def gaps_behind(
     run: Run, passes: Absences, bounds: Bounds, row: Row | None
 ) -> tuple[int | None, tuple[Gap, ...]]:
-    """Return the end of the events and absences before an event, and the gaps of these absences.
+    """Return when a run and the absences `passes` behind it are over, and the gaps of the absences.
 
-    ``row`` is that event, None at the end of the pattern.  Before the first event the end is None.
+    That is the end of the run's last event or of the last absence with a time of its own; None
+    before the first event.  ``row`` is the next event, None at the end of the pattern.  ``bounds``
+    has the lengths of absences in ticks.
     """
     begin = last = run.end if run.taken else None
     gaps: tuple[Gap, ...] = ()

@@ -12,7 +12,7 @@ from cep_core.algebra.patterns import RUN_AGGREGATES
 from cep_core.dataflow.code import ATOM_ERRORS
 from cep_core.events import VALUES, Row
 
-COUNT = 2  # where a run's cell has the number of its rows; accumulators follow
+COUNT = 2  # index of the number of rows in a loop's cell; accumulators follow
 _NOTHING = {"COUNT": 0, "AVG": (0, 0), "LIST": ()}  # accumulators of no row; None for other roles
 
 
@@ -90,7 +90,7 @@ def _added(role: str, held: Any, value: Any) -> Any:
 
 
 def _better(role: str, value: Any, held: Any) -> Any:
-    """Return the lesser or the larger value; one that cannot be compared is ignored, as null."""
+    """Return the lesser (MIN) or larger of two values; ``held`` if they cannot be compared."""
     try:
         return value if (value < held if role == "MIN" else held < value) else held
     except ATOM_ERRORS:  # from a tuple with nulls, or from a type of the user's

@@ -85,7 +85,7 @@ class MatchShape:
             accumulators_of(self.parts, place) for place in range(len(self.components))
         ]
         self.plain = is_plain(pattern)
-        # a run may take more than one event of an epoch
+        # whether a run may take several events of one epoch
         self.instant = pattern.rules.simultaneous or any(
             look.among for state in self.states for look in state.looks
         )
@@ -154,14 +154,14 @@ class MatchShape:
     # -- when conditions are tested --------------------------------------------------------
 
     def _by_component(self, read: Sequence[Conjunct], begins: bool) -> list[PatternCondition]:
-        """Return by component the conditions on its first row (`begins`) or on later ones."""
+        """Return by component the condition on its first row (``begins``), or on each later one."""
         return [
             self._condition(self._tested(read, place, begins), place)
             for place in range(len(self.components))
         ]
 
     def on_whole(self, read: Iterable[Conjunct]) -> PatternCondition:
-        """Return conditions that are tested on a whole match."""
+        """Return the condition that all of ``read`` hold, for a whole match."""
         return self._condition([(None, one) for one in read], None)
 
     def _aside(self, one: Conjunct) -> int | None:
@@ -215,7 +215,11 @@ class MatchShape:
     def _condition(
         self, conditions: Sequence[tuple[str | None, Conjunct]], current: int | None
     ) -> PatternCondition:
-        """Return the tests of a conjunction, those that read fewer constants first."""
+        """Return the tests of some conditions, those that read fewer constants first.
+
+        ``conditions`` are (`when` of `_test`, condition); ``current`` is the component whose row is
+        tested, None for a whole match.
+        """
         tests = [self._test(when, one, current) for when, one in conditions]
         return tuple(sorted(tests, key=lambda test: len(test.reads)))
 

@@ -61,7 +61,7 @@ def search_of(
         lines += [f"    s{level} = p[{level}]"]
         lines += [f"    rows{level}, gone{level} = s{level}.rows, s{level}.gone"]
         lines += [f"    from{level} = first_after(rows{level}, oldest)"]
-    if last:  # rows are counted before they are tried: at once all that may precede a row
+    if last:  # all rows that may precede one are counted at once, before any is tried
         lines += [f"    until{last - 1} = n if n > from{last - 1} else from{last - 1}"]
         lines += [f"    left -= until{last - 1} - from{last - 1}"]
         lines += ["    if left < 0:", "        return [], left"]

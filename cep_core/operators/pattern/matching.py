@@ -47,7 +47,7 @@ from cep_core.operators.shared_runs import SharedRuns, members_in, shared_channe
 
 
 class PatternMatchMOp(SharedRuns):
-    """Patterns of one shape over the same channels."""
+    """Evaluates patterns of one shape over the same channels by runs of their automaton."""
 
     def __init__(self, first: Wanted, number: int) -> None:
         super().__init__(first, number)
@@ -271,7 +271,7 @@ class PatternMatchMOp(SharedRuns):
         return made
 
     def _by_key(self, event: Happened) -> Iterator[tuple[Any, Happened]]:
-        """Yield (partition, the rows of an event in it) for each partition of its rows."""
+        """Yield (partition, rows of the event in it) where the event has rows."""
         assert self._keys is not None
         found: dict[Any, Happened] = {}
         for input, one in event.items():
@@ -284,7 +284,7 @@ class PatternMatchMOp(SharedRuns):
     def _meetings(
         self, now: int, apart: Mapping[Any, list[Happened]]
     ) -> list[tuple[Any, int, list[Happened]]]:
-        """Return (partition, state, events that concern its runs) where there are such events."""
+        """Return (partition, state, those of its events in `apart` that concern the runs)."""
         meetings: list[tuple[Any, int, list[Happened]]] = []
         tried = 0
         for key, events in apart.items():
@@ -364,7 +364,7 @@ class PatternMatchMOp(SharedRuns):
         return frozenset([self._inputs[component] for component in components])
 
     def _start(self, event: Happened, made: dict[Hashable, Run]) -> None:
-        """Begin runs with an event."""
+        """Begin the runs whose first event is ``event``; add them to ``made`` by `Run.identity`."""
         if self._beginning.isdisjoint(event):
             return
         mask = 0
@@ -408,7 +408,7 @@ class PatternMatchMOp(SharedRuns):
             if look.forgets:
                 base = run.without(look.forgets)
                 if not base.taken:
-                    continue  # nothing is left before the event: it begins another match
+                    continue  # no event is left: this one begins a match of its own
             if mask := self._takes(base, look, *found):
                 taking[number] = mask
         stopped = self._stopped(run, event) if self._shape.stops else {}
@@ -489,9 +489,7 @@ class PatternMatchMOp(SharedRuns):
             self._count(made)
 
     def _takes(self, run: Run, look: Any, row: Row, wanting: int) -> int:
-        """Return the queries of a run, in the mask `wanting`, whose look can take a row, marks
-        apart.
-        """
+        """Return the queries of a run and the mask ``wanting`` that can take a row, marks apart."""
         mask = run.mask & wanting
         if not mask:
             return 0
@@ -626,7 +624,7 @@ class PatternMatchMOp(SharedRuns):
             self._output.emit(row, members_in(mask))
 
     def _discard(self, made: dict[Hashable, Run]) -> None:
-        """Drop what the policy discards in an epoch that has made some runs."""
+        """Drop the runs that the policy discards in this epoch, also from those ``made`` in it."""
         policies = self._policies
         if policies.policy == "newest":
             self._replace(made.values())
@@ -676,7 +674,7 @@ class PatternMatchMOp(SharedRuns):
 
 
 def matching_for(wanted: Wanted, number: int) -> MOp:
-    """Return the m-op for a pattern."""
+    """Return a new m-op with a number: stacks for a plain sequence, runs for any other pattern."""
     plain = cast(Matching, wanted.definition).shape.plain
     return (ActiveStacks if plain else PatternMatchMOp)(wanted, number)
 

@@ -60,7 +60,7 @@ def partitions_of(
         keys = _tested(among, occurring, plain)
     sizes = {len(columns) for columns in keys.values()}
     if len(occurring) < 2 and not any(one.repeated for one in pattern.components):
-        return NO_PARTITIONS  # a match has one event, which has to agree with no other
+        return NO_PARTITIONS  # a match has a single event: nothing has to agree
     if not keys or len(sizes) != 1:
         return NO_PARTITIONS
     places: dict[tuple[int, int | None], int] = {
@@ -94,7 +94,10 @@ def partitions_of(
 
 
 def _are_of_inputs(pattern: PatternMatch, keys: Keys, components: Iterable[int]) -> bool:
-    """Return True if components of one input have the same columns: a row has one partition."""
+    """Return True if the components that read one input have the same columns in ``keys``.
+
+    Then a row is in one partition, whichever component it is for.
+    """
     columns: dict[int, tuple[int, ...]] = {}
     return all(
         columns.setdefault(pattern.components[component].input, keys[component]) == keys[component]

@@ -39,13 +39,15 @@ class Gap(NamedTuple):
 
 
 class Run(NamedTuple):
-    """The events of a run, and the state of the automaton.
+    """A partial match of a pattern, for the queries whose slots are the bits of ``mask``.
 
-    ``mask`` has the slots of the queries.  ``dead`` has a bit for each move of the state that has
-    ended.  The bits above these are of the moves that UNTIL has ended, which block no other; the
-    next bit says that a run of the longest has got longer.  ``gaps`` are those of its absences.
-    ``floor`` is the end of the events before the latest unordered part, ``opened`` the end of the
-    first event in it.  Windows count from ``first_end``, when the first event ends.
+    ``taken`` are its events, ``cells`` has by component what later conditions read of them, and
+    ``state`` is the number of its state in the automaton.  With n moves in that state, bit i of
+    ``dead`` says that move i has ended, and bit n + i that UNTIL has ended it, so that it blocks no
+    other move.  The bit `PatternState.grown` says that a run of the pace `longest` has got longer.
+    ``gaps`` are those of its absences.  ``floor`` is the end of the events before the latest
+    unordered part, ``opened`` the end of the first event in that part.  Windows count from
+    ``first_end``, the end of the first event.
     """
 
     taken: Taken
@@ -62,7 +64,7 @@ class Run(NamedTuple):
 
     @property
     def begin(self) -> RunPlace:
-        """The place of the first event."""
+        """The place of the first event (`RunPlace`): its end, begin and arrival."""
         return min(map(place_of, (row for _, row in self.taken)))
 
     @property
@@ -72,7 +74,10 @@ class Run(NamedTuple):
 
     @property
     def flat(self) -> Row:
-        """The run as a row of a snapshot, without its state and its queries."""
+        """The run as a row of a snapshot: (dead, floor, opened, gaps, *taken).
+
+        Its state and its queries are not in the row.
+        """
         gaps = tuple([tuple(gap) for gap in self.gaps])
         return (self.dead, self.floor, self.opened, gaps, *self.taken)
 
@@ -215,7 +220,10 @@ class Policies:
         return mask
 
     def keep(self, run: Run, mask: int, end: int) -> None:
-        """Record what a kept match, which ends at `end`, discards for the queries of a mask."""
+        """Record the runs that a kept match discards for the queries of a mask.
+
+        ``run`` is that of the match, and ``end`` the time at which the match ends.
+        """
         first, *_, last = (run.begin, *run.places)
         key = self.key(run)
         targets = [place_of(row) for component, row in run.taken if component == self._target]

@@ -73,7 +73,7 @@ class Stack:
         return bisect_left(rows, row[0], key=END_OF)
 
     def prune(self, oldest: int) -> None:
-        """Drop the rows for which all sequences that end there began at `oldest` or before."""
+        """Drop the rows at which only sequences end that began at ``oldest`` or before."""
         dead = bisect_right(self.starts, oldest)
         if dead:
             del self.rows[:dead], self.rips[:dead], self.starts[:dead], self.masks[:dead]
@@ -96,7 +96,7 @@ class ActiveStacks(SharedRuns):
         self._keys = [key_function(keys[c]) if keys else None for c in range(self._last + 1)]
         self._partitions: dict[Any, list[Stack]] = {}
         self._completed: list[Completed] = []  # of this epoch
-        self._alike: bool | None = None  # whether all queries want the same sequences
+        self._alike: bool | None = None  # whether all want the same sequences; None: not known
 
     # -- the plan --------------------------------------------------------------------------
 
@@ -257,7 +257,10 @@ class ActiveStacks(SharedRuns):
             self._complete(own, bit, self._queries.constants.of(slot), window)
 
     def _complete(self, rows: Iterable[Completed], mask: int, constants: Any, window: int) -> None:
-        """Emit the sequences of queries that select the same rows, and have the same constants."""
+        """Emit the sequences that ``rows`` complete, for the queries of ``mask``.
+
+        These queries select the same rows and have the same ``constants`` and ``window``, in ticks.
+        """
         found = self._found(rows, constants, window, True)
         if found is None or len(found) > RUNS:
             self._give_up(mask)

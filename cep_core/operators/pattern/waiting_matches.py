@@ -72,7 +72,10 @@ class WaitingMatches:
             ]
 
     def drop_growing(self, over: int) -> None:
-        """Drop the matches that may get longer for the queries `over`, whose runs were dropped."""
+        """Remove the queries of the mask ``over`` from the waiting matches that could get longer.
+
+        Their runs were dropped, so that nothing can make these matches longer.
+        """
         for runs in (self.grown, self.complete):
             runs[:] = [run.only(left) for run in runs if (left := run.mask & ~over)]
         for waiting in self.by_deadline.values():
@@ -145,7 +148,11 @@ class WaitingMatches:
     def _longest(
         self, now: int, made: Iterable[Run], waiting: Iterable[WaitingMatch]
     ) -> Iterator[Run]:
-        """Yield the runs that get no longer; the others wait for the end of their windows."""
+        """Yield the runs that can get no longer at the time ``now``; the others wait.
+
+        They wait until their windows end.  ``made`` are the runs made in this epoch, ``waiting``
+        the matches that have waited for it.
+        """
         grown, self.grown = self.grown, []
         complete, self.complete = self.complete, []
         longer = self.longer = {}
