@@ -129,7 +129,7 @@ class BlockReader(Formulas):
         )
 
     def _steps(self, raw: Sequence[WrittenStep], *, relative: bool) -> tuple[syntax.Step, ...]:
-        """Return the steps of a path; those that the automaton lacks become a condition."""
+        """Return the steps of a path; one step (`_general`) if the automaton cannot follow it."""
         steps: list[syntax.Step] = []
         for number, one in enumerate(raw):
             last = number == len(raw) - 1
@@ -162,7 +162,7 @@ class BlockReader(Formulas):
         return one.axis == "descendant" and not one.descendant and not placed
 
     def _general(self, raw: Sequence[WrittenStep], *, relative: bool) -> tuple[syntax.Step, ...]:
-        """Return one step, to the nodes that a path with other axes selects."""
+        """Return one step to all nodes that a path selects whose axes the automaton lacks."""
         if relative:
             message = "a variable bound by a path with this axis"
             raise self.beyond(raw[0].span, message, "bind it in a path of names")
@@ -225,7 +225,7 @@ class BlockReader(Formulas):
                 before.append("" if binds(condition) else self._xpath(bracket))
                 continue
             before.append(self._xpath(bracket))
-            if place == placed[-1]:  # the path of the last position contains those before it
+            if place == placed[-1]:  # its path has the earlier positions, too
                 conditions.append(self._placed(bracket, one, before))
         return replace(step, conditions=(*step.conditions, *conditions))
 
@@ -240,7 +240,7 @@ class BlockReader(Formulas):
             return self._beyond_grammar(span, error)
 
     def _member(self, text: str) -> str | None:
-        """Return the path of a printed `Residual` that `selects`; None of any other text."""
+        """Return the path in the printed text of a `Residual` with `selects`; else None."""
         if not text.startswith(MEMBER):
             return None
         path = normalised(text[len(MEMBER) : -1], self.prefixes)
@@ -289,7 +289,7 @@ class BlockReader(Formulas):
             return False
 
     def _again(self, text: str, span: syntax.Span) -> syntax.Condition:
-        """Return the condition of a text that replaces a span, at which an error is reported."""
+        """Return the condition that `text` holds.  Errors are reported at `span`, its origin."""
         try:
             reader = BlockReader(text, self.prefixes)
             return reader.full_condition(syntax.Span(0, len(text)))
@@ -349,9 +349,10 @@ class BlockReader(Formulas):
         return may_be_number(token) or uses_position(token)
 
     def _placed(self, span: syntax.Span, one: WrittenStep, texts: list[str]) -> syntax.Condition:
-        """Return a condition on the position, the last of the step's conditions so far, `texts`.
+        """Return the condition on a position, which is the last of `texts`.
 
-        The node is among those that the step with all these conditions selects at its parent.
+        `texts` are the conditions of the step `one` so far.  The condition holds at a node if the
+        step with all of `texts` selects this node from its parent.
         """
         if one.axis != "child" or one.test is None or "" in texts:
             raise self.fault(span, "a position of this step", "count other nodes")
@@ -394,7 +395,7 @@ class BlockReader(Formulas):
             named = after == "::" or before in _SIGNS_OF_STEPS
             clause = one.text in ("some", "every", "for") and after == "$"
             if clause or (one.text == "if" and after.startswith("(") and not named):
-                parts[-1] += found[at:]  # its body extends over connectives
+                parts[-1] += found[at:]  # the body of this clause contains all that follows
                 break
             if one.text.lower() == word and not named:
                 parts.append([])

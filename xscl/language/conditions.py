@@ -66,8 +66,8 @@ def _tested(operand: syntax.Operand) -> tuple[syntax.Path, syntax.Through | None
                 return path, syntax.Through(
                     "first", syntax.Call(function, (syntax.VariablePath(""), *constants))
                 )
-            # A residual condition tests XPath's text of a number, an index the text of a derived
-            # node, which does not exist for NaN.
+            # A residual condition tests XPath's text of a number.
+            # An index would test the text of a derived node, and there is none for NaN.
             if through.mode == "count" or (function != "number" and _is_number(through.operand)):
                 return None
             return path, syntax.Through(
@@ -78,7 +78,7 @@ def _tested(operand: syntax.Operand) -> tuple[syntax.Path, syntax.Through | None
 
 
 def _is_number(operand: syntax.Operand) -> bool:
-    """Return True for `.`, which is a number of nodes here, and for a function to numbers."""
+    """Return True for a function whose result is a number, and for `.`, here a count of nodes."""
     return isinstance(operand, syntax.VariablePath) or (
         isinstance(operand, syntax.Call) and FUNCTIONS[operand.function].result in NUMERIC
     )

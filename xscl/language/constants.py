@@ -116,7 +116,7 @@ def _has_fine_expressions(text: str) -> bool:
     `tokenize`: a text with these functions has no shape.
     """
     if "matches" not in text and "replace" not in text and "tokenize" not in text:
-        return True  # much faster than to look for calls
+        return True  # this search for words is much faster than one for calls
     calls = len(_EXPRESSIONS.findall(text))
     if not calls:
         return True
@@ -180,8 +180,8 @@ class ShapeMemo(Generic[T, F]):
         self._function = function or (lambda text: compute(read(text), text))
         self._most = most
         self._form = form
-        # By shape, the oldest first: after one text its constants and form, then the form for all
-        # texts, None if there is none.
+        # Shapes, the oldest first.  After one text a shape has its constants and its own function.
+        # Later it has the function for all its texts, or None if there is none.
         self._known: dict[TextShape, tuple[Sequence[Constant], F] | F | None] = {}
         self._lock = threading.Lock()
 
@@ -215,9 +215,10 @@ class ShapeMemo(Generic[T, F]):
         return self._form(self._function(text), _UNMARKED)
 
     def _learnt(self, shape: TextShape, constants: Sequence[Constant], whole: F) -> F | None:
-        """Return the form of a shape's results; None if they differ by more than the constants.
+        """Return the function from constants to the results of a shape.
 
-        `constants` and `whole` are the constants and the form of the shape's first text.
+        None if results of the shape differ by more than their constants, or cannot be computed.
+        `constants` are those of the shape's first text, `whole` is the function for this text only.
         """
         first, last = marks(shape, first=True), marks(shape, first=False)
         text = shape.text(first)

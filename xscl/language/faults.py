@@ -196,8 +196,8 @@ def _keyword_hint(source: str, offset: int) -> str | None:
 
 
 # -- Declarations of namespaces ------------------------------------------------------------
-# The grammar refuses a text at its first token that fits nothing, which may stand far behind the
-# mistake: after a wrong declaration the error would be a prefix that is not declared.
+# The grammar refuses a text at the first token that does not fit, perhaps far behind the mistake.
+# So a wrong declaration would be reported as a prefix that is not declared.
 
 _DECLARED = re.compile(r"\s*NAMESPACE\s+([\w.-]+)\s*=\s*(\"[^\"]*\"|'[^']*')", re.IGNORECASE)
 _SIGN = re.compile(r"\s*([,;]|and\b)\s*(?=NAMESPACE\b|[\w.-]+\s*=|[^\W\d][\w.-]*\s*/)", re.I)

@@ -181,7 +181,7 @@ _WEB = re.compile(r"https?://[^\s/?#\\]+(?:[/?#]|$)", re.IGNORECASE)
 _HOST = re.compile(r"[a-z0-9._-]*[a-z0-9][a-z0-9._-]*|[0-9a-f:.]+")
 _TRACKING = frozenset(
     (
-        # clicks on advertisements and posts
+        # parameters for clicks on advertisements and posts
         *("fbclid", "gclid", "gclsrc", "dclid", "gbraid", "wbraid", "msclkid", "yclid", "ysclid"),
         *("twclid", "ttclid", "li_fat_id", "igshid", "igsh", "srsltid", "epik", "rdt_cid"),
         # mails
@@ -249,7 +249,7 @@ def seconds(text: str) -> float | None:
 
 
 def _day(text: str) -> float | None:
-    """Return the seconds from 1970 to the begin of a time's day, in UTC; None if it is no time."""
+    """Return the seconds from 1970 to the begin of a time's day in UTC; None for no time."""
     time = parse_time(text)
     return None if time is None else float(time // 86_400_000_000 * 86_400)
 
@@ -260,7 +260,7 @@ _DURATION = re.compile(
 
 
 def duration(text: str) -> float | None:
-    """Return the seconds of a duration such as `P1DT12H`, in days and less; None if it is none."""
+    """Return the seconds of a duration in days to seconds, such as `-P1DT12H`; else None."""
     found = _DURATION.fullmatch(text.strip())
     if found is None:
         return None

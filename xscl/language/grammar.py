@@ -92,7 +92,7 @@ class Lexeme(NamedTuple):
 
 def closing(text: str, at: int, end: int) -> int:
     """Return the offset behind the bracket that closes the one at `at`; raises Unbalanced."""
-    pending = [_CLOSES[text[at]]]  # the bracket of `(:`, too, which begins a comment elsewhere
+    pending = [_CLOSES[text[at]]]  # of `(:`, too: only elsewhere it begins a comment
     for lexeme in LEXEME.finditer(text, at + 1, end):
         sign, place = lexeme[0], lexeme.start()
         if sign in _CLOSES:
@@ -155,8 +155,8 @@ def _lark() -> Lark:
         maybe_placeholders=False,
         _plugins={"ContextualLexer": _BlockLexer},
     )
-    # Lark's names of rules and states are tokens, which Python compares slowly: reading takes a
-    # third longer with them than with strings.
+    # Lark's names of rules and states are tokens, which Python compares slowly.
+    # Reading takes a third longer with tokens than with strings.
     for rule in lark.rules:
         rule.origin.name = sys.intern(str(rule.origin.name))
     states = lark.parser.parser.parser.parse_table.states

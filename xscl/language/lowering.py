@@ -93,8 +93,8 @@ class Lowering:
         self._kinds = kinds
         self._nullable = nullable
         self._items = 0
-        # The sequences of the expression that is being lowered, with the numbers of their items.
-        # They read only items of earlier levels.  One `Each` chooses the items of a level.
+        # By level, the sequences in the expression being lowered, each with its item's number.
+        # A sequence reads only items of earlier levels.  One `Each` chooses the items of a level.
         self._levels: list[list[tuple[int, Expression]]] = []
 
     def condition(self, predicate: syntax.Predicate) -> Expression:
@@ -115,7 +115,7 @@ class Lowering:
                 assert_never(predicate)
 
     def values(self, operand: syntax.Operand) -> Expression:
-        """Return the text of an operand, or `Each` of its texts if it may not have exactly one."""
+        """Return the expression of an operand's text, `Each` if it may not have exactly one."""
         return self._each(lambda: self.text(operand))
 
     def is_number(self, operand: syntax.Operand) -> bool:
@@ -125,12 +125,12 @@ class Lowering:
         return is_numeric(operand)
 
     def text(self, operand: syntax.Operand) -> Expression:
-        """Return the text of an operand."""
+        """Return the expression of an operand's text."""
         value = self._value(operand)
         return ex.Call(TEXT, (value,)) if self.is_number(operand) else value
 
     def number(self, operand: syntax.Operand) -> Expression:
-        """Return the number of an operand."""
+        """Return the expression of the number as which an operand is compared."""
         if isinstance(operand, syntax.VariablePath | syntax.DecoratedName) and not has_path(
             operand
         ):
@@ -170,7 +170,7 @@ class Lowering:
                 assert_never(operand)
 
     def _operand(self, operand: syntax.Operand) -> Expression:
-        """Return the number of an operand of arithmetic."""
+        """Return the expression of the number that an operand is in arithmetic."""
         match operand:
             case syntax.Constant(float() | int() as value):
                 return self.literal(operand_of(text_of(value) or ""), float)
@@ -217,7 +217,7 @@ class Lowering:
     # -- Sequences -------------------------------------------------------------------------
 
     def _each(self, lower: Callable[[], Expression]) -> Expression:
-        """Return the result of `lower`, within an `Each` for the items that it chooses, if any."""
+        """Return the expression that `lower` makes, in an `Each` for each level that it adds."""
         outer, self._levels = self._levels, []
         made = lower()
         for level in reversed(self._levels):
@@ -226,7 +226,7 @@ class Lowering:
         return made
 
     def _item(self, over: Expression) -> Expression:
-        """Return the item that `Each` chooses from a sequence, which it adds to its level."""
+        """Add a sequence to its level; return the item that the level's `Each` chooses of it."""
         read = {part.name for part in ex.walk(over) if isinstance(part, ex.TupleItem)}
         below = [at for at, level in enumerate(self._levels) if read & {name for name, _ in level}]
         at = max(below, default=-1) + 1
@@ -265,7 +265,10 @@ def _operand_of(value: Any) -> DecimalOrDouble:
 
 
 def _total(function: Function) -> Callable[..., Any]:
-    """Return a function as one of values of any type; NaN stands for a number that is missing."""
+    """Return a function of XSCL as one that takes values of any type.
+
+    Its numbers are decimals or doubles, NaN in place of a missing one.
+    """
     apply = function.apply
     if function.arguments == (float,):  # of a double it is a double, else a decimal
         return lambda value: (
@@ -281,7 +284,7 @@ def _total(function: Function) -> Callable[..., Any]:
 
 
 def _lowered(kind: type) -> type:
-    """Return the type of results of `_total`: numbers are decimals, doubles, and NaN."""
+    """Return float for a type of numbers, which are decimals or doubles; else the type itself."""
     return float if kind in NUMERIC else kind
 
 
@@ -327,7 +330,7 @@ def _ordered_texts(holds: Callable[[Any, Any], bool]) -> Callable[..., bool]:
 
 
 def _tested(test: Callable[..., bool]) -> Callable[..., bool]:
-    """Return a predicate on the texts of values; a null is the empty text."""
+    """Return `test` as a predicate on values of any type: it gets their texts, "" for a null."""
     return lambda *values: test(*[text_of(value) or "" for value in values])
 
 

@@ -236,7 +236,10 @@ def _values(form: NormalForm) -> Iterator[tuple[str, NormalForm]]:
 
 
 def names_of(form: NormalForm, places: Mapping[str, int]) -> tuple[str, ...]:
-    """Return the variables and aggregates of a form's results; `places` as in `NormalQuery`."""
+    """Return the names of the variables, then of the values, in a form's results.
+
+    `places` has the component that binds each variable of the query.
+    """
     covered = components(form)
     return (*(name for name, place in places.items() if place in covered), *aggregates(form))
 
@@ -420,8 +423,8 @@ class _Reader:
 
 # -- Symmetric joins -------------------------------------------------------------------------
 
-# A symmetric join has one block on both sides.  If its predicate says the same of either order, a
-# pair and the exchanged pair are results together, and one of them is enough.
+# A symmetric join has one block on both sides.  Its predicate must say the same of either order.
+# Then a pair and the exchanged pair are results together, and one of them is enough.
 
 _COMMUTATIVE = ("+", "*", "jaccard")
 

@@ -52,7 +52,7 @@ def parse(text: str) -> syntax.Query:
     except SyntaxFault as refused:
         raise broken_declaration(text) or refused from None
     except RecursionError:
-        # Only where the caller is itself deep in the stack, or a quote hides nesting.
+        # Reached only if the caller is itself deep in the stack, or a quote hides nesting.
         message = "the query is too complex: nested too deep to be read here"
         raise TooComplex.at(0, message, text) from None
 
@@ -182,7 +182,10 @@ class Queries(Formulas):
         return syntax.Query(expression, select, distinct, publish, span_of(node), declared)
 
     def _declare(self, tree: Tree[Token], declared: dict[str, str]) -> None:
-        """Add a namespace to the prefixes, and to `declared`, those of the same query."""
+        """Add a declared namespace to `prefixes`, and to `declared`; raises QueryError.
+
+        `declared` has the namespaces that the same query declares, by prefix.
+        """
         _, prefix, uri = tree.children
         if declared.setdefault(str(prefix), str(uri)[1:-1]) != str(uri)[1:-1]:
             raise self.fault(prefix, f"the prefix {str(prefix)!r} is declared twice")

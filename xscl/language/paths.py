@@ -416,7 +416,7 @@ class Formulas:
         if name not in functions:
             known: tuple[str, ...] = (*TESTS, *OPERANDS)
             refusal: Callable[..., QueryError] = self.fault
-            if self._of == "condition":  # which may be XPath, with more functions
+            if self._of == "condition":  # it may be XPath, which has more functions
                 known = (*FUNCTIONS, *TESTS, "count", "exists", "empty", "not")
                 refusal = self.beyond
             hint = near_miss(name, known) or f"functions are {', '.join(known)}"

@@ -221,7 +221,7 @@ class _Translation:
         self.factor = ""
 
     def text(self) -> str:
-        """Return the expression as RE2 spells it; `factor` is known afterwards."""
+        """Translate the expression and return it in RE2's syntax; sets `factor`."""
         if self._quoted:
             self.factor = self._pattern.casefold()
             return "".join(map(_escaped, self._pattern))
@@ -239,7 +239,7 @@ class _Translation:
         return "".join(out)
 
     def _next(self, otherwise: str) -> str:
-        """Read a character, an escape, or a group's begin; `otherwise` says that none is left."""
+        """Read a character, an escape, or a group's begin; `otherwise` is the error without one."""
         found = _PIECE.match(self._pattern, self._at)
         if found is None:
             raise WrongExpression(otherwise, self._at)
@@ -300,9 +300,10 @@ class _Translation:
         return _CONTROLS.get(piece[1:], piece[1] if piece[1:] in [*_LITERAL] else None)
 
     def _members(self, escape: str, others: Mapping[str, str]) -> str:
-        """Return the class that an escape stands for, in RE2's syntax.
+        """Return the class of characters that an escape stands for, in RE2's syntax.
 
-        `others` has classes by letter; they come before those that are the same everywhere.
+        `others` maps the letters of escapes to classes, and takes precedence over `_ESCAPES`.
+        Raises WrongExpression for an escape that is in neither, and for a back-reference.
         """
         sign = escape[1:2]
         if not sign:

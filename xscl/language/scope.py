@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class _Fields(dict[type, "tuple[str, ...] | None"]):
-    """By class, the names of the fields that its nodes are compared by; None if it is no node's."""
+    """Maps a class of nodes to the names of its compared fields, any other class to None."""
 
     def __missing__(self, kind: type) -> tuple[str, ...] | None:
         names = (
@@ -114,7 +114,7 @@ def has_path(node: object) -> bool:
 
 
 def here(leaf: Any) -> Any:
-    """Return a variable as the node `.`, for `rewritten`."""
+    """Return a variable, or a path on one, as one on the node `.`; other leaves as they are."""
     return replace(leaf, variable="") if isinstance(leaf, syntax.VariablePath) else leaf
 
 
@@ -122,7 +122,7 @@ def here(leaf: Any) -> Any:
 
 
 def shortest(node: T) -> T:
-    """Return a condition or a block without nesting where a longer path says the same.
+    """Return a condition or a block with longer paths in place of nested conditions on paths.
 
     `./a[./b = 'x']` is `./a/b = 'x'`, and takes a third of the memory; equal paths are one object.
     """
@@ -172,8 +172,9 @@ class JoinScope:
     aggregates: tuple[str, ...] = ()
 
     def resolved(self, predicate: syntax.Predicate, *, paths: bool) -> syntax.Predicate:
-        """Return a predicate in which variables stand by their own names only.
+        """Return a predicate with plain variables in place of decorated names (`$1.x`).
 
+        Raises QueryError for a name that neither input binds, and for one that both bind.
         Without `paths` only variables can be compared, not paths on them.
         """
 
@@ -227,7 +228,10 @@ class JoinScope:
         raise unsupported(self.source, operand.span, f"{what} in an operator over time", hint)
 
     def own_name(self, side: int, name: str, span: syntax.Span) -> str:
-        """Return the name of a variable of the left (1) or right (2) input."""
+        """Return the variable that `$1.name` or `$2.name` denotes; raises QueryError without one.
+
+        `side` is 1 or 2.  In the left input the variable may have the suffix `_1`.
+        """
         where, names = ("left", self.left) if side == 1 else ("right", self.right)
         for candidate in (name, f"{name}_1") if side == 1 else (name,):
             if candidate in names:
@@ -235,7 +239,7 @@ class JoinScope:
         raise unbound(self.source, span, f"${side}.{name}", names, f" in the {where} input")
 
     def side(self, name: str, span: syntax.Span) -> int:
-        """Return which input binds a name: 1 or 2."""
+        """Return 1 if the left input binds a name, 2 for the right; raises QueryError otherwise."""
         if name in self.right and f"{name}_1" in self.left:
             message = f"the variable {name!r} is bound on both sides"
             raise fault(self.source, span, message, f"write $1.{name} or $2.{name}")

@@ -66,7 +66,10 @@ def sentence(source: str) -> str:
 
 
 class _Reading:
-    """The blocks of one query by number, and the names of its variables' nodes."""
+    """Puts the parts of one query into words.
+
+    It knows the query's blocks by number, and the name of each variable's node.
+    """
 
     def __init__(self, expression: syntax.StreamExpression) -> None:
         self._blocks = _blocks(expression)
@@ -165,7 +168,10 @@ class _Reading:
         return f"{_SHARED[part.operator]} {sides[0]}" if sides[0] and sides[0] == sides[1] else None
 
     def _property(self, operand: syntax.Operand) -> str:
-        """Return an operand with names of nodes for variables; "" if it has none, or has `$.x`."""
+        """Return an operand as text, with the names of nodes in place of variables and paths.
+
+        "" if it has no variable, or has `$.x`.
+        """
         names = [leaf for leaf in leaves(operand) if isinstance(leaf, _NAMES)]
         of_last = any(isinstance(one, syntax.DecoratedName) and not one.input for one in names)
         if of_last or not names:
@@ -177,7 +183,7 @@ class _Reading:
 
     def _leaf(self, leaf: syntax.VariablePath | syntax.DecoratedName) -> str:
         """Return the name of the node that a variable or a path leads to."""
-        if isinstance(leaf, syntax.DecoratedName):  # the left one of two equal names has a suffix
+        if isinstance(leaf, syntax.DecoratedName):  # of two equal names the left has `_1`
             left = self._places.get(f"{leaf.name}_1", (0, leaf.name))
             return self._places.get(leaf.name, left)[1]
         if leaf.path.steps:
@@ -265,7 +271,7 @@ def _span(window: int) -> str:
 
 
 def _within(relation: TemporalRelation) -> str:
-    """Return the words of the window of a FOLLOWED BY."""
+    """Return the window of a FOLLOWED BY in words, such as ` within 3 days`; "" without one."""
     upper = "" if relation.window is None else f" within {_span(relation.window)}"
     if relation.least is None:
         return upper
@@ -273,7 +279,7 @@ def _within(relation: TemporalRelation) -> str:
 
 
 def _apart(relation: TemporalRelation) -> str:
-    """Return the words of the window of a JOIN."""
+    """Return the window of a JOIN in words, such as `come at most 3 days apart`."""
     if relation.least is None:
         window = relation.window
         return "both come" if window is None else f"come at most {_span(window)} apart"
@@ -290,7 +296,7 @@ def _distance(ticks: int, of: str) -> str:
 
 
 def _chained(left: syntax.StreamExpression) -> str:
-    """Return the verb after a chain of FOLLOWED BY; empty after anything else."""
+    """Return "then" if the left operand is a FOLLOWED BY, "" if it is anything else."""
     follows = isinstance(left, syntax.Join) and left.operator.follows and not left.negated
     return "then" if follows else ""
 

@@ -72,7 +72,7 @@ class NameTest:
 
     @property
     def clark(self) -> str | None:
-        """The only name that passes, in Clark notation; None if others do."""
+        """The only name that passes the test, in Clark notation; None if several names pass."""
         if self.local is None or self.uri is None:
             return None
         return f"{{{self.uri}}}{self.local}" if self.uri else self.local
@@ -161,7 +161,7 @@ class ValueTest:
 
     @property
     def is_comparison(self) -> bool:
-        """False for a function of the string value of the first node."""
+        """True for a comparison, False for a function of the first node's string value."""
         return self.operator in MIRRORED
 
 
@@ -302,7 +302,7 @@ class Join:
 
     @property
     def relation(self) -> TemporalRelation:
-        """The relation of the times of its sides."""
+        """The order and the window that the join demands of the times of its sides."""
         return self.operator.within(self.window.ticks, self.window.least)
 
 

@@ -104,7 +104,10 @@ def disjuncts(
         )
 
     def numbered(atom: Comparison | Call, positive: bool) -> NumberedAtom:
-        """Return an atom or its complement; between plain variables `x != y` is that of `x = y`."""
+        """Return an atom, or its complement if not `positive`, with the key of its spellings.
+
+        Between plain variables `x != y` becomes the complement of `x = y`.
+        """
         if is_plain(atom) and atom.operator == "!=":
             atom, positive = replace(atom, operator="="), not positive
         return NumberedAtom(_key(atom), atom, positive)

@@ -160,10 +160,10 @@ def is_path(tree: XPath) -> bool:
 
 
 def required(tree: XPath) -> list[NameTest]:
-    """Return name tests, each of which some child of a node passes if an expression holds there.
+    """Return tests of names: at a node an expression holds only if some child passes each test.
 
-    The expression is evaluated only at nodes with such children, so it must neither hold nor raise
-    an error at others.
+    Different children may pass different tests.  The caller evaluates the expression only at such
+    nodes.  So tests are left out if the expression could hold, or raise an error, at another node.
     """
     match tree.symbol, tree.parts:
         case "(", (inner,):
@@ -183,7 +183,7 @@ def required(tree: XPath) -> list[NameTest]:
 
 
 def _first_name(tree: XPath) -> list[NameTest]:
-    """Return the name of the child with which a path begins, if it begins with one."""
+    """Return the name test of a child with which a path begins; empty if it begins otherwise."""
     match tree.symbol, tree.parts, tree.value:
         case (("(" | "constructor"), (inner,), _):
             return _first_name(inner)
@@ -226,7 +226,7 @@ def rewritten(tree: XPath) -> str | None:
 
 
 def _alternatives(tree: XPath) -> Iterator[XPath]:
-    """Yield the operands of a union or sequence; others keep the parentheses around them."""
+    """Yield the operands of nested unions and sequences; else the expression itself."""
     match tree.symbol, tree.parts:
         case "(", (XPath(symbol=("union" | "," | "(")) as inner,):
             yield from _alternatives(inner)
