@@ -54,7 +54,7 @@ class GraphSide:
     leaves: tuple[tuple[str, Operand], ...] = ()
 
     def nodes(self) -> Iterator[tuple[str | None, int | None]]:
-        """Yield the variable and the parent of each node, None where it has none."""
+        """Yield the variable of each node, and the number of its parent; None where it has none."""
         if self.pattern is not None:
             for node in self.pattern.nodes:
                 yield node.variable, node.parent
@@ -378,7 +378,7 @@ class QueryPlan:
 class QueryPlans:
     """Plans of queries, compiled once for each shape; for any thread.
 
-    `compiled` compiles the first query of a shape, whose matches may need it again.
+    `compiled` compiles the first query of a shape; a cache may keep what it returns.
     """
 
     def __init__(

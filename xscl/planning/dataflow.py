@@ -134,7 +134,7 @@ class Dataflow:
             self.state_log,
             cuts,
         )
-        self._entered: Counter[tuple[str, ...]] = Counter()  # counts of documents by streams
+        self._entered: Counter[tuple[str, ...]] = Counter()  # documents by their streams
         self._awaited = _AwaitedBy((), AwaitedTimes(()), frozenset())
 
     def _builders(self, registry: Registry) -> Mapping[str, Builder]:
@@ -253,7 +253,10 @@ class Dataflow:
         return max(clock - lateness, -INFINITE if lane is None else lane.closed) - 1
 
     def drain(self, until: int = INFINITE, rows_until: int = INFINITE) -> None:
-        """Close all epochs and fire all timers, up to a time; see `Lane.drain`."""
+        """Close the epochs and fire the timers of all lanes up to the time `until`, in ticks.
+
+        Later epochs close up to `rows_until`, but none from a lane's next timer on.
+        """
         for lane in self.core.plan.lanes.values():
             lane.drain(until, rows_until)
         self.join()

@@ -92,7 +92,10 @@ def _local(name: str) -> str:
 
 
 def _copied(embedded: EmbeddedPath, query: CompiledQuery) -> str:
-    """Return the local name of the copied elements; "" if it is not known, or if none is copied."""
+    """Return the local name of the elements that an expression in a constructor copies.
+
+    "" if the query does not name them, or if text or an attribute is copied.
+    """
     steps = embedded.path.steps or [
         node.step
         for pattern in query.patterns
@@ -149,8 +152,10 @@ class Relational:
     def plan(
         self, name: str, text: str, language: str, since: int, bound_to: int | None = None
     ) -> Query:
-        """Add a query to the plan; it receives documents that arrive from `since` on.
+        """Add a query to the plan; it receives documents with numbers from `since` on.
 
+        `name` is the key of its subscription.  Its operators over time are shared with queries of
+        the same `bound_to`; None: with all.
         Raises QueryError, NameTaken or XsclError, with the plan unchanged.
         """
         found = {word: self._schema(word) for word in dict.fromkeys(_WORD.findall(text))}

@@ -76,7 +76,7 @@ class InstalledPairs:
 
 @dataclass(eq=False, repr=False)
 class StreamScans:
-    """One scan for each stream that rows of R_T are joined over, shared by all such rows."""
+    """Holds one scan for each stream that rows of R_T over blocks read, and counts its users."""
 
     _plan: Plan
     _source: Callable[[str], Operator]
@@ -120,11 +120,11 @@ class PlannedSubscriptions:
     _planned: dict[str, PlannedQuery] = field(default_factory=dict, init=False)
     _suspended: set[str] = field(default_factory=set, init=False)
     _refused: set[str] = field(default_factory=set, init=False)
-    # The number of subscriptions with operators over time.  `nested` counts those of them in which
-    # such an operator reads a join that reads another one.
+    # `ordered` counts subscriptions with operators over time or calendars.
+    # `nested` counts those where an operator over time reads a join over another such operator.
     ordered: int = field(default=0, init=False)
-    # Numbers of subscriptions by operator, and joins of subscriptions by template: they divide
-    # shares of the cost.
+    # `users` counts subscriptions by operator, `template_users` their joins by template number.
+    # Shares of the cost are divided by these counts.
     users: Counter[Operator] = field(default_factory=Counter, init=False)
     template_users: Counter[int] = field(default_factory=Counter, init=False)
     nested: int = field(default=0, init=False)
@@ -134,7 +134,8 @@ class PlannedSubscriptions:
     ) -> PlannedQuery:
         """Insert the operators of a query into the plan; `attach` adds a subscription to them.
 
-        The parameters are those of `Planner.plan`.
+        The query sees documents with numbers from `since` on, and with `updates` later versions.
+        Its operators over time are shared with queries of the same `bound_to`; None: with all.
         """
         return self._planner.plan(query, since, updates, bound_to)
 
@@ -150,14 +151,14 @@ class PlannedSubscriptions:
             self._suspended.add(subscription.key)
 
     def refusal(self, subscription: Subscription) -> QueryError | None:
-        """Return why a row of R_T of a stored subscription has no results; None if it has."""
+        """Return the error by which this release refuses a pair of a subscription; None without."""
         if not self._pairs.refused:
             return None
         found = map(self._pairs.refused.get, self.pairs(subscription))
         return next(filter(None, found), None)
 
     def end_suspension(self, subscription: Subscription) -> PlannedQuery | None:
-        """End a suspension; return the rows of R_T and numbers that the subscription holds, if any.
+        """End a suspension; return the rows of R_T and stream numbers that are held, or None.
 
         The caller passes them to `release` after `attach`.
         """
@@ -165,7 +166,10 @@ class PlannedSubscriptions:
         return self._planned.pop(subscription.key, None)
 
     def release(self, planned: PlannedQuery) -> None:
-        """Release the rows of R_T and numbers that `end_suspension` returned, after `attach`."""
+        """Release the rows of R_T and stream numbers of a query in the plan.
+
+        `planned` is what `end_suspension` returned; `attach` was called in between.
+        """
         self._pairs.remove(self._planner.release(planned))
 
     def attach(
@@ -282,9 +286,9 @@ class PlannedSubscriptions:
                 add(self.template_users, one.template, by)
 
     def set_prompt(self, prompt: bool) -> None:
-        """Set whether joins run within each epoch, too, and not only after a push.
+        """Set whether joins run within each epoch, too, or only after a push.
 
-        They do with `prompt`, or if an operator over time reads joins of another's rows.
+        They run within it with `prompt`, and always while there are `nested` subscriptions.
         """
         self._planner.core.batch.prompt = prompt or self.nested > 0
 

@@ -61,7 +61,7 @@ class PlannedStream:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of variables, then of values, in the order of a row."""
+        """The names of variables, then of instants and aggregates, in the order of a row."""
         return (*self.nodes, *self.values)
 
 
@@ -124,12 +124,12 @@ class Planner:
         """Put a query into the plan.  It sees documents that arrive from `since` on.
 
         With `updates` it sees later versions of documents, too.  Its operators over time are
-        shared with queries of the same `bound_to`.
+        shared with queries of the same `bound_to`; None: with all.
         """
         lowering = _Lowering(self, query, since, updates, bound_to)
         try:
             lowering.planned.root = lowering.lower(query.shape.form)
-        except (CepError, RecursionError, SyntaxError):  # expressions become nested Python code
+        except (CepError, RecursionError, SyntaxError):  # raised for Python code that is too deep
             raise too_deep(query.source) from None
         return lowering.planned
 
@@ -149,7 +149,7 @@ class Planner:
         planned.calendars.clear()
 
     def read_calendar(self, name: str) -> Operator:
-        """Return the operator of a calendar, until `release_operators`."""
+        """Return the operator of a calendar, which stays in the plan until `release_operators`."""
         self.calendars += 1
         return self._read_calendar(name)
 
@@ -290,16 +290,17 @@ class _Lowering:
     def _place(
         self, number: int, sides: Sequence[PlannedStream], lateness: int
     ) -> tuple[RowOfRT, tuple[str, ...]]:
-        """Register the join `number` of the query; return its row of R_T, and its output variables.
+        """Register a join of the query; return its row of R_T, and its output variables.
 
-        The variables are in the order of the row.
+        `number` is its index in `PlanShape.joins`, `lateness` that of its inputs in ticks.  The
+        variables are in the order of the row.
         """
         row = self._query.shape.joins[number]
         leaves = [
             row.composite_definitions(side, one.number, one.names) if one.number else ()
             for side, one in enumerate(sides)
         ]
-        # Definitions of blocks are one list: beside a composite there is at most one block.
+        # `definitions` has those of both blocks: beside a composite there is at most one block.
         definitions = [*leaves[0], *self._query.definitions[number], *chain(*leaves[1:])]
         placed = self._planner.registry.add(row.reduced, definitions, row.relation, lateness)
         self.planned.placed.append(placed)
@@ -397,9 +398,10 @@ def _definition(left: PlannedStream, right: PlannedStream, made: Timing, bound: 
 def _in_order(
     sides: Sequence[PlannedStream], own: tuple[str, ...], query: QueryPlan
 ) -> tuple[str, ...]:
-    """Return the variables of a join's composites in their order, the left ones first.
+    """Return the names of the variables of a join's composites, in the order of their nodes.
 
-    `own` are the output variables of the row of R_T, which has none of sides that are composites.
+    The left side's come first.  `own` are the output variables of the join's row of R_T; the
+    variables of a side that is a composite are not among them.
     """
     names: list[str] = []
     for side in sides:
@@ -420,17 +422,17 @@ def _positioned(predicate: Predicate, positions: dict[str, str]) -> Predicate:
 
 
 def same_join(wanted: Wanted) -> Hashable | None:
-    """Joins that are equal in canonical form are one row of R_T: one operator."""
+    """Return a join's row of R_T, so that equal joins are one operator; None for other kinds."""
     return wanted.definition if wanted.kind == "template_join" else None
 
 
 def same_stream(wanted: Wanted) -> Hashable | None:
-    """Blocks over the streams of one channel are scanned together, by one automaton."""
+    """Return the channel of a scan, so that its scans share an m-op; None for other kinds."""
     return wanted.inputs[0].channel if wanted.kind == "xpath_scan" else None
 
 
 def same_template(wanted: Wanted) -> Hashable | None:
-    """Joins of one query template are one conjunctive query."""
+    """Return a join's template number, so that its joins share an m-op; None for other kinds."""
     if isinstance(wanted.definition, JoinDefinition):
         return wanted.definition.template
     return None

@@ -219,10 +219,10 @@ class _Writer:
                 yield ex.Compare(">=", measured, self._lowering.literal(bound.ticks, int))
 
     def _apart(self, *places: int) -> list[Expression]:
-        """Return conditions: the right composite shares no document with those in the left columns
-        `places`.
+        """Return conditions by which the right composite shares no document with left ones.
 
-        Without versions there are none, because the order of rows implies them.
+        The left ones are in the columns `places`.  Without `versions` no condition is needed,
+        because the order of rows implies them.
         """
         return [self._differ(place) for place in places] if self._versions else []
 
@@ -259,7 +259,7 @@ def _reads(expression: Expression) -> set[int]:
 
 
 def _as_right(expression: Expression) -> Expression:
-    """Return a condition on the left row as one on the row of a selection, which is number 2."""
+    """Return a condition on the left row as one of a selection, which calls its row number 2."""
     return ex.rewrite(
         expression, lambda part: Column(2, part.index) if isinstance(part, Column) else part
     )

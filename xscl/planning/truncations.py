@@ -51,13 +51,13 @@ class Cuts:
         self._store = store
         self._documents = documents
         self._bound = bound
-        self._ids: dict[int, dict[int, str]] = {}  # by row of R_T: id by document, latest last
+        self._ids: dict[int, dict[int, str]] = {}  # by qid: ids of cut documents by their numbers
         self.pending: defaultdict[int, set[int]] = defaultdict(set)  # rows of R_T by rank
         for row in rows_of(store, "cut", order="doc"):
             self._ids.setdefault(row["qid"], {})[row["doc"]] = row["id"]
 
     def note(self, cuts: Iterable[Cut]) -> None:
-        """Note the cuts of stage 2 in the batch that is being joined, until `save`."""
+        """Add cuts that stage 2 has made to those that the next `save` writes."""
         for cut in cuts:
             self.pending[cut.rank].add(cut.qid)
 
@@ -70,8 +70,8 @@ class Cuts:
         return {name for qid in qids for name in self._ids.get(qid, {}).values()}
 
     def save(self) -> None:
-        """Write the documents that were cut since the last call."""
-        # `rank // LEVELS` is the number of a document, of a derived one that of its newest part.
+        """Write the documents that were cut since the last call to the store."""
+        # `rank // LEVELS` is a document's number, or the number of a derived one's newest part.
         found = sorted(
             {(rank // LEVELS, qid) for rank, qids in self.pending.items() for qid in qids}
         )

@@ -79,7 +79,7 @@ class EventColumns(NamedTuple):
 
 
 class Attributes(SlotWiseMOp):
-    """Rows of columns from composites, for the streams of one channel, which keep their slots."""
+    """Turns composites into rows of columns, for the streams of one channel with their slots."""
 
     def __init__(
         self,
@@ -135,8 +135,8 @@ class Attributes(SlotWiseMOp):
 class CompositeLayout(NamedTuple):
     """The positions of a row's parts and aggregates among its values.
 
-    A part has its position, then the numbers of its components, nodes and values, so that a part
-    that a row lacks (after ELSE) can be filled with empty ones.
+    A part has its position, then the counts of its components, nodes and values, by which an empty
+    composite is made for a part that a row lacks (after ELSE).
     """
 
     parts: tuple[tuple[int, int, int, int], ...]
@@ -144,7 +144,7 @@ class CompositeLayout(NamedTuple):
 
 
 class Collect(SlotWiseMOp):
-    """Composites from rows of an operator over time, for the streams of one channel."""
+    """Turns rows of an operator over time into composites, for the streams of one channel."""
 
     def __init__(self, first: Wanted, number: int) -> None:
         super().__init__(first, number, ordered=True)
@@ -182,7 +182,7 @@ def document_number(stream: int, second: int) -> int:
 
 
 class Instants(SlotWiseMOp):
-    """The instants of one calendar as composites; the number of its stream defines the operator."""
+    """Turns instants of one calendar into composites; its stream's number is the definition."""
 
     single = True
 
@@ -219,7 +219,7 @@ READERS: Mapping[type, Callable[[str], Any]] = {
 
 
 class Records:
-    """Events that wait for their turn among the documents of a batch."""
+    """Holds events until their turn among the documents of a batch."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -247,7 +247,7 @@ class Records:
 
 
 class Record(SlotWiseMOp):
-    """Streams of documents as streams of events of one schema; the slots stay the same."""
+    """Turns streams of documents into streams of events of one schema; slots stay the same."""
 
     single = True
 

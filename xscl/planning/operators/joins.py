@@ -110,7 +110,7 @@ PublishedMatches: TypeAlias = "tuple[Subscription, list[Composite]]"
 
 
 class PublishQueue:
-    """The subscriptions that publish, and their matches; `run` publishes those of a round at once.
+    """Queues the matches of subscriptions that publish; `run` publishes those of a round at once.
 
     `streams` has, by the key of a subscription, the stream that it publishes on.
     """
@@ -130,7 +130,10 @@ class PublishQueue:
     def add(
         self, root: Operator, subscription: Subscription, composite: Callable[[Row], Composite]
     ) -> None:
-        """Publish the composites of the rows of an operator if the subscription publishes."""
+        """Publish an operator's rows, as `composite` makes composites of them.
+
+        Nothing happens if the subscription does not publish.
+        """
         key, stream = subscription.key, subscription.publish
         if stream is None:
             return
@@ -151,7 +154,10 @@ class PublishQueue:
             self._levels.clear()
 
     def level(self, stream: str) -> int:
-        """Return the length of the chain of published streams that ends with this one."""
+        """Return the length of the longest chain of published streams that ends with a stream.
+
+        It is 0 for a stream that no subscription publishes.
+        """
         if stream not in self._levels:
             makers = [key for key, made in self.streams.items() if made == stream]
             below = (self.level(one) for key in makers for one in self._reads[key])
@@ -249,7 +255,7 @@ class ResultCollector:
 
 
 def _in_order(row: tuple[int, Composite]) -> tuple[object, ...]:
-    """Return the sort key of a composite result."""
+    """Return the sort key of a composite and its qid: by qid, time, documents and nodes."""
     qid, one = row
     values = [(value is not None, value) for value in one.values] if not one.docs else []
     return qid, one.ts, one.docs, one.nodes, one.start, one.first, values
@@ -259,7 +265,7 @@ def _in_order(row: tuple[int, Composite]) -> tuple[object, ...]:
 
 
 class JoinDefinition(NamedTuple):
-    """A row of R_T, and the number of each side that is a stream of composites (else None)."""
+    """A row of R_T; `streams` has for each side its stream of composites by number, or None."""
 
     template: int
     qid: int
@@ -281,7 +287,7 @@ class Candidates(NamedTuple):
 class CandidatePort(Port):
     """An input that tests candidates by columns, before composites are made of them.
 
-    `passing` returns a truth value for each candidate.
+    `passing` returns for each candidate, in their order, True if it passes the test.
     """
 
     __slots__ = ("passing",)
@@ -297,7 +303,7 @@ class CandidatePort(Port):
 
 
 class TemplateJoin(MOp):
-    """The joins of one template; an operator is a row of its R_T."""
+    """The m-op of one template: it emits the results of its joins, each a row of R_T."""
 
     joins = True
 
@@ -449,13 +455,14 @@ class Joins:
     def _ranks(self, docs: Column) -> Column:
         """Return the ranks of documents, which are their places in the order of arrival."""
         ranks = self._processor.documents.ranks(docs)
-        # Documents without witnesses here are those that executors have evaluated.
+        # A document without a rank here is one whose witnesses only executors have.
         return np.where(ranks < 0, docs * LEVELS, ranks)
 
     def _place(self, qid: int) -> tuple[int, int]:
-        """Return the place of a join in an order in which each one follows those that it reads.
+        """Return the sort key of a join: each join comes after those whose results it reads.
 
-        It reads them as composites, or as documents that are made of their results.
+        It reads results as composites, or as published documents.  The key is the `level` of its
+        streams and the depth of its operator; a join without an operator comes last.
         """
         operator = self.operators.get(qid)
         if operator is None:
@@ -542,11 +549,11 @@ class Joins:
 
 @dataclass(eq=False, repr=False)
 class Rounds:
-    """The results of a batch's rounds, held until no more come for their joins.
+    """Holds the results of joins in a batch's rounds, and passes on those of complete joins.
 
-    It runs when nothing else of the batch has work.  Then a join can have further results only from
-    held results of joins that it reads, which have earlier places.  So the results of the joins of
-    the first place are complete.
+    `run` is called when nothing else of the batch has work.  Then a join can have further results
+    only from held results of the joins that it reads, which come before it in the order of
+    `Joins._place`.  So the results of the joins that come first in this order are complete.
     """
 
     depth = 8
@@ -560,13 +567,13 @@ class Rounds:
     _cuts: list[Cut] = field(default_factory=list, init=False)
 
     def add(self, found: pa.Table, cuts: Sequence[Cut]) -> None:
-        """Add the results of a round, to which `grouped` has added their groups, and its cuts."""
+        """Hold the results of a round, with the columns that `grouped` adds, and its cuts."""
         self._found.append(found)
         self._cuts += cuts
         self._batch.touch(self)
 
     def run(self) -> None:
-        """End the rounds of the joins of the first place."""
+        """Pass on the results and cuts of the joins that come first; hold those of the others."""
         found, cuts = pa.concat_tables(self._found), self._cuts
         self._found, self._cuts = [], []
         qids = found["qid"].to_numpy()

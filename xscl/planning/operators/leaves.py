@@ -32,7 +32,7 @@ class _Entry:
 
 
 class Leaves:
-    """The pairs of variables of composite streams that some join needs."""
+    """Makes the witnesses of composites for the pairs of variables that joins need."""
 
     def __init__(self, tree: Callable[[int], DocumentTree]) -> None:
         self._tree = tree

@@ -53,7 +53,7 @@ class Refinement(NamedTuple):
 
 
 class Refine(SoleMOp):
-    """One predicate's residual part over the joins of its disjuncts."""
+    """Tests the residual part of one predicate on the results of the joins of its disjuncts."""
 
     joins = True
 
@@ -77,7 +77,7 @@ class Refine(SoleMOp):
         definition = cast(tuple[Refinement, ...], first.definition)
         self._values: dict[tuple[int, int], str | None] = {}  # by document and node
         self._characters = 0
-        # By the document that arrived: its budget, and by disjunct and values the results of tests.
+        # By number of the newest document: its budget, and the results of tests (`_holds`).
         self._budgets: dict[int, tuple[Budget, dict[object, tuple[bool, int]]]] = {}
         self._counted: set[int] = set()  # disjuncts whose candidates of this batch were tested
         self._orders = [one.order for one in definition]
@@ -138,9 +138,9 @@ class Refine(SoleMOp):
             yield self._holds(index, doc, values)
 
     def _string_values(self, places: set[tuple[int, int]]) -> Mapping[tuple[int, int], str | None]:
-        """Return the string values by (document, node) of at least some places; None of node -1.
+        """Return string values by (document, node): those of `places`, and others that are kept.
 
-        A document is parsed once for all its candidates; values of earlier batches are kept.
+        The value of node -1 is None.  A document is parsed once for all its candidates.
         """
         missing = sorted(places - self._values.keys())
         if self._characters > MOST_CHARACTERS:
