@@ -59,7 +59,10 @@ class ExampleSide:
 
 
 def shared(left: DocumentTree, right: DocumentTree) -> list[SharedValue]:
-    """Return the values that both documents have, those of equal names and long ones first."""
+    """Return the values that both documents have, at most `MOST`.
+
+    Pairs of leaves with the same name come first; among equals exact and long values do.
+    """
     by_text: dict[str, list[tuple[Leaf, str]]] = {}
     for path, value in leaves(right):
         by_text.setdefault(value.lower(), []).append((path, value))
@@ -117,7 +120,10 @@ def query_of(
     bound: tuple[list[str], list[str]] = [], []
 
     def variable(side: int, leaf: Leaf) -> str:
-        """Return a new variable for a leaf: another pair may need another node of the same path."""
+        """Return the variable of a leaf: the block's for the root, else a new one that it binds.
+
+        Equal leaves get different variables, as another pair may need another node of the path.
+        """
         if len(leaf) == 1:
             return blocks[side]
         name = names.new(leaf[-1])
@@ -196,7 +202,7 @@ def _rank(pair: SharedValue) -> tuple[bool, bool, bool, int]:
 
 # -- Exclusion of a match --------------------------------------------------------------------
 
-# A query with one more condition, which a document of the match fails.
+# An exclusion is the query with one more condition, which a document of the match fails.
 
 LONGEST_VALUE = 200
 """Characters of a value that a condition names."""
@@ -215,7 +221,7 @@ _LEFT_OUT = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Exclusion:
-    """A condition that no document with the value at a leaf meets, and the query with it."""
+    """A condition that excludes documents with a value at a leaf, and the query with it added."""
 
     leaf: Leaf
     value: str
@@ -301,7 +307,7 @@ def _with(text: str, query: Query, component: int, condition: str) -> str:
             if parse(found) == wanted:
                 return found
         except QueryError:
-            continue  # the block is written in another way
+            continue  # with brackets written in this way it is no query
     return unparse(wanted)
 
 

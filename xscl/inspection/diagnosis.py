@@ -51,13 +51,14 @@ def diagnose(
 
     The `question` has no documents yet; its `attempt` raises TooLong.  If it has a subscription,
     only documents that this one sees can match.  `updates` lets new versions match, `begin` is the
-    earliest time of documents, in ticks.  `match` explains a match of the subscription.
+    earliest time of documents, in ticks.  `match` explains a match that
+    the subscription has; it becomes `closest`.
     """
     return _Diagnosis(store, question, updates, begin).made(match)
 
 
 class _Diagnosis:
-    """One diagnosis while documents are examined."""
+    """Examines documents for one diagnosis."""
 
     def __init__(self, store: Store, question: WhyQuestion, updates: bool, begin: int) -> None:
         self._store = store
@@ -98,8 +99,8 @@ class _Diagnosis:
                 nearest=failed.nearest,
             )
             blocks.append(examined)
-        # Of an outer join no block is needed, but one of them has a document.  A query of
-        # calendars may need none either: its instants have no documents to show.
+        # Of an outer join no block is needed, but one of them has a document.
+        # A query of calendars may need none either: its instants have no documents to show.
         shown = self._needed or not query.calendars
         wanted = sorted(paired_blocks(query.normal.form)) if shown else ()
         if closest is None and wanted and all(matching[place] for place in wanted):
@@ -151,8 +152,8 @@ class _Diagnosis:
 
 # -- Combinations of documents that come close to a match ------------------------------------
 
-# A beam search: the documents of one block after another join the best combinations so far, ranked
-# by the comparisons between them and then by their distance in time.
+# A beam search: the documents of one block after another join the best combinations so far.
+# Combinations are ranked by the comparisons between their documents, then by distance in time.
 
 BEAM = 60
 """Number of combinations that are kept from block to block."""
@@ -178,7 +179,7 @@ class _Combination:
 
 
 class Closeness:
-    """Distances between documents of the blocks of one query."""
+    """Measures how close combinations of documents come to a match of one query."""
 
     def __init__(self, query: CompiledQuery) -> None:
         self._query = query
@@ -248,7 +249,10 @@ class Closeness:
 
 
 def _distance(comparison: Comparison, left: _Values, right: _Values) -> float:
-    """Return the distance of values from a comparison that holds: 0 to 1."""
+    """Return the distance of two operands' values from satisfying a comparison, from 0 to 1.
+
+    0 means that some values satisfy it, 1 also that an operand has no values.
+    """
     operator = comparison.operator
     if not left.texts or not right.texts:
         return 1.0
@@ -262,7 +266,10 @@ def _distance(comparison: Comparison, left: _Values, right: _Values) -> float:
 
 
 def _order_distance(operator: str, lefts: Iterable[float], rights: Sequence[float]) -> float:
-    """Return the distance of numbers from an order, relative to their size; 1 for no number."""
+    """Return the smallest gap by which numbers miss an order, relative to their size.
+
+    0 if some pair of them is in the order, 1 without numbers.
+    """
     sign = 1 if operator in ("<", "<=") else -1
     gaps = [
         sign * (left - other) / (1.0 + abs(left) + abs(other)) for left in lefts for other in rights

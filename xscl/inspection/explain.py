@@ -229,12 +229,12 @@ def _time(
                 yield "filter: every document that the block matches, once"
                 yield f"evaluated by: stage 1 ({where}), {told}"
             case nf.Scan():
-                pass  # an input of the operator above it
+                pass  # described with the operator that reads it
             case nf.CalendarForm() if part is root:
                 yield "filter: every instant"
                 yield "evaluated by: core: Stream"
             case nf.CalendarForm():
-                pass  # an input of the operator above it
+                pass  # described with the operator that reads it
             case nf.JoinForm(relation=relation, joins=numbers):
                 operator = relation.operator
                 yield str(EdgeRule(operator.name, relation.condition, operator.meaning))
@@ -499,15 +499,16 @@ def _keeps(store: Store, registry: Registry, dataflow: Dataflow, node: PlanNode)
 
 # -- The evaluation of a block's conditions --------------------------------------------------
 
-# `shared`: the automaton, with all patterns.  `indexed`: found without a test of each.  `narrowed`:
-# tested on the nodes that an index has left.  `tested`: tested on each node that the rest of the
-# pattern has left.  `residual`: XPath on these nodes, once for each expression and node.
+# `shared`: by the automaton, with all patterns.  `indexed`: by an index, without a test of each.
+# `narrowed`: by a test of the nodes that an index has left.
+# `tested`: by a test of each node that the rest of the pattern has left.
+# `residual`: by XPath on these nodes, once for each expression and node.
 
 EvaluatedAt: TypeAlias = Literal["shared", "indexed", "narrowed", "tested", "residual"]
 
 
 class SplitCondition(NamedTuple):
-    """A condition, where and how it is evaluated, and a hint at a faster one."""
+    """A condition, the kind of its evaluation, a remark on it, and a hint at a faster condition."""
 
     text: str
     where: EvaluatedAt

@@ -192,7 +192,10 @@ def names_text(nearest: Sequence[SeenName | answers.NearName]) -> str:
 
 
 def late_note(late: int, lateness: int) -> str:
-    """Return a remark on documents that came too late for a tried query, "" without any."""
+    """Return a remark on `late` documents that came too late for a tried query; "" for none.
+
+    `lateness` is that of the query, in ticks.
+    """
     if not late:
         return ""
     verb = "was" if late == 1 else "were"

@@ -91,7 +91,10 @@ class _RowsInMemory:
 
 @dataclass(frozen=True, slots=True)
 class RebuiltRelations:
-    """The relations of all joins: those of the last push, and the join state by its relations."""
+    """The relations that an engine has that evaluates all joins itself.
+
+    `pushed` has those of the last push, `state` the join state by the name of the relation.
+    """
 
     pushed: Pushed
     state: Mapping[str, pa.Table]
@@ -169,7 +172,10 @@ def rebuilt(
 
 
 def _documents(store: Store, pairs: Sequence[Pair], begin: int, since: int) -> Numbers:
-    """Return the kept documents, from a time and a number on, of the streams of pairs."""
+    """Return the numbers of kept documents on the streams of some pairs of variables.
+
+    Their times are not before `begin`, in ticks, and their numbers not below `since`.
+    """
     streams = {stream_of(pair.first) for pair in pairs}
     return documents_of_past(
         store,
@@ -183,7 +189,7 @@ def _documents(store: Store, pairs: Sequence[Pair], begin: int, since: int) -> N
 
 
 def _united(theirs: pa.Table, ours: Sequence[pa.Table]) -> pa.Table:
-    """Return both bindings, without those of `theirs` whose document and pair `ours` have, too."""
+    """Return `ours`, and those bindings of `theirs` whose document and pair `ours` lack."""
     rebuilt = pa.concat_tables([theirs.slice(0, 0), *ours])
     codes = [
         pack(*(t[n].to_numpy().astype(np.int64) for n in ("doc", "pair")))
@@ -213,16 +219,18 @@ def _together(parts: Sequence[Mapping[Key, Sequence[Columns]]]) -> dict[Key, lis
 
 # -- Which witnesses an engine has that evaluates all joins ------------------------------------
 
-# It has those of a pair of variables from the first document on that a subscription sees that uses
-# the pair, and as long as a later document may be joined with them.  (It deletes them then, or
-# soon.)  A subscription that was removed does not count, although its witnesses stay if another one
-# uses its pairs.
+# A pair of variables has witnesses from the first document on that a subscription with it sees.
+# They stay as long as a later document may be joined with them, and are deleted then or soon.
+# A removed subscription does not count, although witnesses stay if another one uses their pair.
 
 
 def documents_seen(
     subscriptions: Iterable[Subscription], qids: Callable[[Subscription], Iterable[int]]
 ) -> dict[int, int]:
-    """Return the first document that some subscription of each row of R_T sees."""
+    """Return, by qid, the number of the first document that a subscription with this row sees.
+
+    `qids` returns the rows of R_T that a subscription uses.
+    """
     found: dict[int, int] = {}
     for subscription in subscriptions:
         for qid in qids(subscription):
@@ -232,10 +240,11 @@ def documents_seen(
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """The reach of the witnesses of pairs of variables; columns are by number of pair.
+    """Tells which witnesses of each pair of variables an engine has that evaluates all joins.
 
-    Each of the `spans` of a pair is a first document and a retention in ticks, and a witness stays
-    as long as it is in one of them.  A witness has a value from the document `valued` on.
+    Arrays are indexed by the number of the pair.  Each of `spans` has first documents and
+    retentions in ticks; a witness stays as long as one span of its pair contains its document.
+    `valued` has the first documents whose witnesses have values.
     """
 
     spans: Sequence[tuple[Numbers, Numbers]]
@@ -270,7 +279,7 @@ class Reach:
 
     @property
     def since(self) -> Numbers:
-        """The first document that has witnesses of a pair, by number of the pair."""
+        """The number of the first document that has witnesses of a pair, by number of the pair."""
         return self.spans[0][0]
 
     def installed(self, made: Witnesses) -> Witnesses:
@@ -284,9 +293,9 @@ class Reach:
         return replace(made, bindings=rows)
 
     def alive(self, rows: pa.Table, times: pa.Table, clock: int) -> pa.Array:
-        """Return a mask of the witnesses that documents from a clock on may join.
+        """Return a mask of the witnesses `rows` that documents from a clock on may join.
 
-        `times` are those of their documents, in order.
+        `times` has the columns `doc` and `ts` of the witnesses' documents, sorted by `doc`.
         """
         docs, pairs = (rows[name].to_numpy() for name in ("doc", "pair"))
         ts = times["ts"].to_numpy()[np.searchsorted(times["doc"].to_numpy(), docs)]

@@ -104,7 +104,10 @@ def beginning(since: str | int | None, clock: int) -> int:
 
 
 def first(store: Store, trial: TrialScope) -> int | None:
-    """Return the time with which a trial begins: its own, or that of its first document, if any."""
+    """Return the event time at which a trial begins, in ticks: its `begin`, or its first document.
+
+    None if it has neither.
+    """
     if trial.begin > -INFINITE:
         return trial.begin
     return earliest_time(store, trial.streams, until=trial.end)
@@ -125,8 +128,8 @@ def past(store: Store, trial: TrialScope) -> RowNumbers:
 
 # -- The order of arrival, for a replay in slices --------------------------------------------
 
-# The number of a published document comes after those of its whole batch.  It is replayed with the
-# document that it arrived with: operators over time of a reader would miss it after the batch.
+# The number of a published document comes after those of its whole batch.
+# It is replayed with the document that it arrived with: later, operators over time would miss it.
 #
 #     numbers   1  2  3  4 | 5         document 5 was published when 2 arrived
 #     order     1  2  5 | 3  4         no slice ends between 2 and 5
@@ -143,7 +146,10 @@ class KeptDocuments:
         return len(self.docs)
 
     def end_of_slice(self, start: int, size: int) -> int:
-        """Return where a slice ends that begins at `start` and has at least `size` documents."""
+        """Return the index behind a slice from the index `start` on, of at least `size` documents.
+
+        It is shorter if fewer documents are left.
+        """
         last = min(start + size, len(self)) - 1
         return int(np.searchsorted(self.places, self.places[last], side="right"))
 
@@ -161,8 +167,8 @@ def kept_documents(
 ) -> KeptDocuments:
     """Return the documents of streams that have a text, with numbers from `first` to before `end`.
 
-    All their sources have numbers from `since` on.  `end` must not lie between documents that one
-    batch has published.
+    The documents that each was made from have numbers from `since` on.  `end` must not lie between
+    documents that one batch has published.
     """
     rows = places_of_kept(store, streams, since=since, first=first, end=end)
     docs, ranks, ts, clocks = (
@@ -191,9 +197,9 @@ def _places(docs: RowNumbers, ranks: RowNumbers, ts: RowNumbers, clocks: RowNumb
 
 # -- Witnesses of kept documents -------------------------------------------------------------
 
-# A subscription that begins in the past is joined with later documents.  So the witnesses of the
-# kept documents are computed again for the variables of its query, and become part of the shared
-# join state.  Other subscriptions receive nothing new, because the fan-out tests who sees a result.
+# A subscription that begins in the past joins kept documents with later ones.
+# So the kept documents are shredded again for its pairs of variables, into the shared join state.
+# Other subscriptions receive nothing new, because the fan-out tests who sees a result.
 
 
 def witnesses(store: Store, pairs: Iterable[Pair], *documents: RowNumbers) -> Iterator[Witnesses]:

@@ -161,7 +161,7 @@ def _newest(store: Store, stream: str) -> Iterator[bytes]:
 
 
 def _paths(trees: Iterable[DocumentTree]) -> tuple[SeenPath, ...]:
-    """Return the paths that most documents have, with counts and samples, by first use."""
+    """Return the `PATHS` most frequent paths, in the order of their first use in documents."""
     documents = Counter[tuple[str, ...]]()
     values: dict[tuple[str, ...], Counter[str]] = {}
     for tree in trees:
@@ -258,9 +258,9 @@ def _bare(name: str) -> str:
 
 # -- Names in a query that were never seen ---------------------------------------------------
 
-# They are no errors, as a document with them may come.  Most are misspelt, so each has the nearest
-# names that were seen.  A comparison is reported like a name if its values were seen to be
-# numbers in different notations, or no dates where times are compared.
+# They are no errors, as a document with them may come.
+# Most are misspelt, so the names that were seen and are nearest are shown with each.
+# Comparisons are reported, too, if their values are numbers in different notations, or no dates.
 MOST = 20
 """Maximum number of names that are reported."""
 
@@ -394,7 +394,10 @@ class QueryNames:
 
     @cached_property
     def _chains(self) -> Mapping[str, Sequence[StepChain]]:
-        """The nodes that each variable is bound to, in streams that have documents."""
+        """By variable, the stream and the steps from the root to each node that it is bound to.
+
+        Streams without documents are left out.
+        """
         chains = defaultdict[str, list[StepChain]](list)
         for block in self._blocks:
             if self._streams.get(block.stream):
@@ -436,9 +439,9 @@ def _leads(steps: Sequence[syntax.Step], path: Sequence[str]) -> bool:
 
 
 def _pair(ones: Collection[str], others: Collection[str]) -> tuple[str, str] | None:
-    """Return a value of either side, numbers in different notations, best of the same number.
+    """Return a value of each side, so that both are numbers in different notations.
 
-    None if there are none, or if some value is no number.
+    A pair of equal numbers is preferred.  None without a pair, or if some value is no number.
     """
     if any(number_of(text) is None for text in (*ones, *others)):
         return None
@@ -447,7 +450,7 @@ def _pair(ones: Collection[str], others: Collection[str]) -> tuple[str, str] | N
 
 
 def _differ(one: str, other: str) -> bool:
-    """Return True if the notations of two numbers differ; False if both are the shortest ones."""
+    """Return True if two numbers differ in notation; False if both are as xscl prints numbers."""
     if all(text == text_of(number_of(text)) for text in (one, other)):
         return False
     if _style(one) != _style(other):

@@ -29,7 +29,7 @@ from xscl.time_format import UNITS, written
 
 
 class Examination:
-    """One question while its edges are collected."""
+    """Collects the edges of one question."""
 
     def __init__(self, question: WhyQuestion) -> None:
         self._question = question
@@ -41,7 +41,7 @@ class Examination:
     def edges(self) -> tuple[Edge, ...]:
         """Return all conditions of the query on the documents; they match iff every edge holds.
 
-        Of a query with a calendar only a trial knows the instants.
+        Of a query with a calendar only blocks are examined, and a trial, which has the instants.
         """
         self._edges.extend(self._registered())
         calendars = self._question.query.calendars
@@ -196,7 +196,7 @@ class Examination:
 
 
 def _reasons(reasons: Iterable[Edge]) -> str:
-    """Return the reason why a document is no answer, or the values by which it is one."""
+    """Return in words the conditions that an answer fails, or the values by which it is one."""
     failing = [reason for reason in reasons if not reason.holds]
     if failing:
         return "; ".join(f"it is not so that {one.text}: {one.nearest or 'no'}" for one in failing)
@@ -233,8 +233,8 @@ def _hold(edges: Sequence[Edge]) -> bool:
 
 # -- Time: the conditions between two sides of an operator -----------------------------------
 
-# A side is the composite of a part of the query: an interval [start, ts] of event time, and the
-# place of its newest document in the order of arrival.
+# A side is the composite of a part of the query.  It has an interval [start, ts] of event time.
+# Its `rank` is that of its newest document, the place in the order of arrival.
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +290,7 @@ def repeated(left: QuerySide, right: QuerySide) -> Iterator[Edge]:
 
 
 def in_relation(relation: TemporalRelation, left: QuerySide, right: QuerySide) -> Iterator[Edge]:
-    """Yield the edges of the bounds that a relation has for two sides."""
+    """Yield an edge for each bound that a relation sets on the times of two sides."""
     lead, gap = right.start - left.ts, right.ts - left.ts
     measured = {"lead": lead, "gap": gap}
     if relation.operator.follows:
@@ -345,7 +345,7 @@ def dropped(relation: TemporalRelation, left: QuerySide, right: QuerySide) -> It
 
 
 def belated(lateness: int, *sides: QuerySide) -> Iterator[Edge]:
-    """Yield an edge for each side that was too late for a temporal operator."""
+    """Yield a failing edge for each side that came later than `lateness`, in ticks, allows."""
     for side in sides:
         behind = side.clock - lateness - side.ts
         if behind > 0:
@@ -368,9 +368,9 @@ def duration(ticks: int) -> str:
 
 # -- Operators over time ---------------------------------------------------------------------
 
-# NEXT chooses the earliest document, FOLD continues from row to row, and NOT FOLLOWED BY waits for
-# an absence.  The documents of a question alone do not decide that.  So a query with such an
-# operator is tried on all kept documents, within the time of these documents.
+# NEXT chooses the earliest document, FOLD continues from row to row, NOT FOLLOWED BY waits.
+# The documents of a question alone do not decide the result of such an operator.
+# So a query with one is tried on all kept documents in the period of these documents.
 
 
 def is_over_time(form: nf.NormalForm) -> bool:
@@ -393,7 +393,7 @@ def temporal_choice(question: WhyQuestion) -> Edge:
 
 
 def _found(question: WhyQuestion, query: str) -> set[tuple[str, ...]]:
-    """Return the documents of a query's matches."""
+    """Return the names of the documents of each match that a query has in a trial."""
     subscription = question.subscription
     known = [document for document in question.documents if document is not None]
     trial = TrialScope(
@@ -410,9 +410,9 @@ def _found(question: WhyQuestion, query: str) -> set[tuple[str, ...]]:
 
 
 def _period(question: WhyQuestion, known: Sequence[KnownDocument]) -> tuple[int, int]:
-    """Return the first and last time of deciding documents, in ticks.
+    """Return the first and last event time of documents that decide about a match of `known`.
 
-    With a calendar documents of all times decide.
+    Both are in ticks.  With a calendar documents of all times decide.
     """
     if question.query.calendars:
         return -INFINITE, INFINITE
@@ -423,29 +423,30 @@ def _period(question: WhyQuestion, known: Sequence[KnownDocument]) -> tuple[int,
 
 
 def _has_longest(form: nf.NormalForm) -> bool:
-    """Return True for a LONGEST FOLD, whose run only a document after it ends."""
+    """Return True for a form with a LONGEST FOLD: its runs are ended by a later document only."""
     return any(isinstance(one, nf.FoldForm) and one.longest for one in nf.forms(form))
 
 
 def _earliest(form: nf.NormalForm) -> int:
-    """Return the longest time before a match, in ticks, in which it may have had an answer."""
+    """Return the time before its documents in which a match may have had an answer, in ticks."""
     absent = [one.relation for one in nf.forms(form) if isinstance(one, nf.AbsenceForm)]
     return sum(one.keep(0) for one in absent if one.looks_back)
 
 
 def _deadlines(form: nf.NormalForm) -> int:
-    """Return the longest time that a match waits for deadlines after its documents, in ticks."""
+    """Return the time after its documents for which a match waits for absences, in ticks."""
     return sum(one.window for one in nf.forms(form) if isinstance(one, nf.AbsenceForm))
 
 
 def _instead(
     question: WhyQuestion, wanted: tuple[str, ...], found: set[tuple[str, ...]]
 ) -> tuple[str | None, bool]:
-    """Return in words the documents that answered or consumed the left ones, and False.
+    """Return in words the reason why operators over time do not yield a match; None if unknown.
 
-    `wanted` are the documents of the question, `found` those of the matches of a trial.
+    The reason is the documents that answered or consumed the left ones, and the second value False.
+    Or an absence is not decided yet: then the words say when it will be, and the value is True.
 
-    If an absence is not decided yet, return in words when it will be, and True.
+    `wanted` are the documents' names in the question, `found` those in each match of a trial.
     """
     form = question.query.normal.form
     if question.query.calendars:

@@ -71,7 +71,7 @@ class _Reading:
         return [tree.items[number] for tree, found in self._numbers(steps) for number in found]
 
     def _numbers(self, steps: tuple[Step, ...]) -> Iterator[tuple[DocumentTree, list[int]]]:
-        """Yield each document with the nodes that a path from the root selects."""
+        """Yield each document with the numbers of the nodes that a path from the root selects."""
         found = pattern(Block(self._stream, steps))
         for tree in self._trees:
             yield tree, bind(found, tree, {})[found.main]
@@ -103,7 +103,7 @@ class _Reading:
             return ""
         ((uri, _),) = uris.most_common(1)
         if uri in PREFIXES:
-            return ""  # the nearest names have its prefix
+            return ""  # the nearest names show the prefix of `uri`
         at = "@" if step.attribute else ""
         if not uri:
             return f"; {at}{name} is there without a namespace"
@@ -117,7 +117,7 @@ class _Reading:
         return counted
 
     def _below(self, done: tuple[Step, ...], step: Step) -> Iterator[list[Item]]:
-        """Yield the items of each document among which a step looks for a name."""
+        """Yield, for each document, the nodes among which `step` looks for a name below `done`."""
         above = self._numbers(done) if done else ((tree, [-1]) for tree in self._trees)
         for tree, numbers in above:
             tops = set(numbers)

@@ -40,7 +40,7 @@ DocumentRow: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class KnownDocument:
-    """A document of the question, with its text and its nodes."""
+    """A document of the question: its record, its streams, its text and its nodes."""
 
     stored: StoredDocument
     streams: tuple[str, ...]
@@ -104,8 +104,8 @@ class WhyQuestion:
     ) -> WhyQuestion:
         """Return the same question about other documents.
 
-        `found` says that the subscription has a match of them; without a subscription it is
-        ignored.
+        `names` are their given names.  `found` says that the subscription has a match of them;
+        without a subscription it is ignored.
         """
         placed = self._ordered(documents)
         asked = replace(self, names=tuple(names), documents=placed)
@@ -187,7 +187,10 @@ def question_of(
 def _kept(
     store: Store, query: CompiledQuery, subscription: Subscription, rows: Sequence[DocumentRow]
 ) -> tuple[str | None, ...] | None:
-    """Return the name of each block's document in a kept match of documents; None without one."""
+    """Return for each block the name of its document, or None, in a kept match of documents.
+
+    None if the subscription has no match of them.
+    """
     names = {row["doc"]: str(row["id"]) for row in rows}
     match = match_among(
         store,
@@ -228,7 +231,7 @@ def _known(row: DocumentRow, read: TextReader | None) -> KnownDocument:
 def _names(
     store: Store, query: CompiledQuery, names: Sequence[str], visible: Visible
 ) -> tuple[str, ...]:
-    """Return the engine's names of documents; an id means that on the stream of its block."""
+    """Return the full names of documents (`stream/id`); an id counts on the stream of its block."""
     blocks = (query.normal.blocks[place].stream for place in _chosen(query, len(names)))
     placed = zip_longest(names, blocks)
     return tuple(
@@ -238,7 +241,10 @@ def _names(
 
 
 def _of_a_side(store: Store, query: CompiledQuery, name: str, visible: Visible) -> tuple[str, ...]:
-    """Return a document for each block: the named one for the first of its stream, else `-`."""
+    """Return `name` for the first block whose stream has this document, and `-` for all others.
+
+    The result is only `name` if no stream of a block has this document.
+    """
     for place, block in enumerate(query.normal.blocks):
         try:
             found = find_document(store, name, visible, block.stream)
@@ -250,7 +256,10 @@ def _of_a_side(store: Store, query: CompiledQuery, name: str, visible: Visible) 
 
 
 def _chosen(query: CompiledQuery, number: int) -> list[int]:
-    """Return the blocks that `number` names stand for: all, or only those of a match."""
+    """Return the blocks, by number, whose documents are named if there are `number` names.
+
+    They are the blocks of a match if their count fits, else all; instants have no names.
+    """
     asked = [place for place, one in enumerate(query.normal.blocks) if not one.is_calendar]
     parts = [place for place in query.components if place in asked]
     needed = needed_blocks(query)
@@ -260,9 +269,10 @@ def _chosen(query: CompiledQuery, number: int) -> list[int]:
 
 
 def _placed(query: CompiledQuery, names: Sequence[str]) -> tuple[str | None, ...]:
-    """Return the document of each block: named for all, or for those of a match only.
+    """Return for each block the name of its document, None without one.
 
-    The instants of a calendar have none.
+    `names` are for all blocks, or for those of a match only (`_chosen`).  Raises XsclError if they
+    do not fit the query.
     """
     given = [None if name == NONE else name for name in names]
     blocks = sum(not block.is_calendar for block in query.normal.blocks)

@@ -105,7 +105,10 @@ class Choices:
     def _order(
         self, conjuncts: Sequence[TestedConjunct], chosen: NodeChoice, names: Sequence[str]
     ) -> tuple[list[PlacedNode], list[list[TestedConjunct]]]:
-        """Return the nodes to choose, in order, and the conjuncts to test after each of them."""
+        """Return the nodes to choose, in order, and at n the conjuncts to test after n choices.
+
+        Nodes that are `chosen` are left out; those of the variables `names` come last.
+        """
         order: list[PlacedNode] = []
         tests: dict[int, list[TestedConjunct]] = {}
         for conjunct in conjuncts:
@@ -217,7 +220,7 @@ def _parts(predicate: syntax.Predicate) -> Iterator[syntax.Predicate]:
 
 
 def _plain(leaf: Any) -> Any:
-    """Return a name of FOLD for an input as a plain variable; one for the last row stays."""
+    """Return `$1.x` or `$2.x` as the variable x; any other leaf, such as `$.x`, stays the same."""
     if isinstance(leaf, syntax.DecoratedName) and leaf.input:
         return syntax.VariablePath(leaf.name)
     return leaf
@@ -225,8 +228,8 @@ def _plain(leaf: Any) -> Any:
 
 # -- The nearest miss ------------------------------------------------------------------------
 
-# Texts that differ only in case are closest, then only in white space, then by similarity (Ratcliff
-# and Obershelp, as in difflib); numbers by their difference.
+# Texts that differ only in case are closest, then those that differ only in white space.
+# Others are compared by their similarity (Ratcliff and Obershelp), numbers by their difference.
 PAIRS = 1_600
 """Maximum number of pairs of values that are compared."""
 WIDTH = 60
@@ -271,7 +274,7 @@ def nearest_to(texts: Sequence[str], value: str | float) -> str:
 
 
 def shown(text: str) -> str:
-    """Return a value in quotes, cut to a width."""
+    """Return a value in quotes, cut to `WIDTH` characters."""
     cut = text if len(text) <= WIDTH else text[: WIDTH - 1] + "\N{HORIZONTAL ELLIPSIS}"
     return f"'{cut}'"
 
@@ -304,7 +307,7 @@ _ALIKE: tuple[tuple[Callable[[str], str], str], ...] = (
 
 
 def _far(left: str, right: str) -> tuple[int, float]:
-    """Return a distance of two texts, the smaller the nearer."""
+    """Return a sort key by which nearer texts come first: the kind of difference, -similarity."""
     if left == right:
         return (0, 0.0)
     for level, (change, _) in enumerate(_ALIKE, 1):
