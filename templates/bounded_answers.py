@@ -188,7 +188,7 @@ class BoundedAnswers:
                 self.exceed(group)
                 found = found[:0]
         made = {name: np.repeat(one[name], len(found)) for name in ("qid", "wl")}
-        # Nodes that are no output are unknown.
+        # Nodes that are no output get -1.
         made |= {node(at): np.full(len(found), -1, np.int32) for at, _ in enumerate(graph.nodes)}
         made |= {name: found[:, at].astype(np.int32) for at, name in enumerate(head)}
         return {**made, "doc1": found[:, 0], "doc2": found[:, 1]}

@@ -413,7 +413,7 @@ class InternedValues:
 
     @cached_property
     def _checks(self) -> Index:
-        """The checks of the stored texts by their keys."""
+        """The *check* of each stored text by its key: a hash under the secret of this process."""
         keys, checks = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
         for part in self._storage.parts("value"):
             keys.append(part["key"].to_numpy())

@@ -68,7 +68,7 @@ class Pushed:
 
     @property
     def out(self) -> dict[int, pa.Table]:
-        """R_out, by template."""
+        """The rows of R_out as a table for each template, by its number."""
         found = {number: together(parts) for number, parts in self.answers.items()}
         return {number: pa.table(dict(columns)) for number, columns in found.items()}
 
@@ -169,12 +169,14 @@ class BatchJoin:
     # -- Two sides: R_vj -------------------------------------------------------------------
 
     def join(self, usable: Column, *, back: bool) -> None:
-        """Evaluate the templates with two sides (Algorithm 4, line 9), in one pass or two.
+        """Evaluate the templates with two sides (Algorithm 4, line 9).
 
-        `usable` is a mask of the batch's bindings whose values another document has, too.
+        `back`: also in the pass that has the batch on the left side.  `usable` is a mask of the
+        batch's bindings whose values another document has, too.
         """
         texts = self._registry.texts
-        if texts is not None:  # compared texts may be the only ones of their value
+        # Rows of compared texts are usable even if no other document has an equal value.
+        if texts is not None:
             pairs = self.columns["pair"]
             sides = (texts.near(pairs, side) for side in (LEFT, RIGHT))
             usable = np.logical_or.reduce((usable, *sides))
@@ -206,7 +208,8 @@ class BatchJoin:
         self._take_joins(views, half.joins(batch, partial(of.driving, back=back)))
 
     def _text_joins(self, half: Pass, edges: TextEdges, batch: Columns) -> Iterator[Columns]:
-        from templates.text.text_pass import TextPass  # few queries compare texts
+        # imported on demand, since few queries compare texts
+        from templates.text.text_pass import TextPass
 
         state = self.documents.state
         assert isinstance(state, StoredState), "only an engine's state has indexes of texts"
@@ -228,7 +231,7 @@ class BatchJoin:
                 self._answer(joins)
 
     def _joinable(self, joins: Columns) -> Columns:
-        """Return R_vj without the documents that may not be joined."""
+        """Return the rows of R_vj whose two documents may be joined (`apart`)."""
         if self._apart is None or not len(joins["docs"]):
             return joins
         docs, place = np.unique(joins["docs"], return_inverse=True)
@@ -262,16 +265,19 @@ class BatchJoin:
             self.take(self._bounded.dense(members, rows, docs, times))
 
     def cut(self, doc: int, edges: Column) -> None:
-        """Cut the joins that need one of `edges`, which were not all looked for in a document."""
+        """Cut the joins of a newcomer `doc` that need one of `edges`.
+
+        The search for these value joins was not completed, so answers would be missing.
+        """
         (rank,) = self.documents.ranks(np.array([doc])).tolist()
         for members in self._registry.firing.reached(_ends(edges), two_sided=True):
             for qid in members.any_of(edges)["qid"].tolist():
                 self._bounded.exceed(Cut(qid, rank))
 
     def exceeding(self, rank: int, edges: Column) -> Column:
-        """Return a mask of the value joins `edges` that no row of R_T needs but those that are cut.
+        """Return a mask: True for each of the value joins `edges` that only cut joins need.
 
-        These exceed the bound of results with the newcomer of a `rank`.
+        These are the joins over the bound of results with the newcomer of this `rank`.
         """
         over = self._bounded.exceeding(rank)
         found = np.full(len(edges), len(over) > 0)
@@ -355,7 +361,7 @@ class Processor:
 
     @property
     def result_rows(self) -> dict[str, int]:
-        """The number of rows of R_out by evaluator since the start."""
+        """The number of rows of R_out since the start, by the name of the evaluator."""
         return {"duckdb": self._queries.made, "smallbatch": self._small_batch.made}
 
     # -- One batch -------------------------------------------------------------------------
@@ -393,14 +399,15 @@ class Processor:
         self.pushed = Pushed(bindings, times, batch.out, batch.made)
         self.documents = batch.documents
         elsewhere = self._registry.elsewhere.rows
-        if len(elsewhere):  # these may share pairs with rows that are evaluated here
+        # Rows that are evaluated elsewhere may share pairs with rows that are evaluated here.
+        if len(elsewhere):
             here = ~among(found["qid"].to_numpy().astype(np.int64), elsewhere)
             found = found.filter(pa.array(here))
             cuts = [cut for cut in cuts if self._registry.lead(cut.qid) == UNDESIGNATED]
         return JoinedBatch(found, cuts, stored)
 
     def _looks_back(self, times: pa.Table) -> bool:
-        """Return True if a batch document can be the earlier side of a kept one."""
+        """Return True if documents with these times may be left sides of kept right sides."""
         latest = INFINITE if self._registry.retention.looks_back else self.state.newest.time
         return bool((times["ts"].to_numpy() < latest).any())
 

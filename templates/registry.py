@@ -55,7 +55,10 @@ UNDESIGNATED = -1
 
 
 class RowOfRT(NamedTuple):
-    """The place of a join: its row in R_T, and for each node of the template its own node."""
+    """The row of R_T of a join.
+
+    `order` has for each node of the template the node of the join's minor.
+    """
 
     template: int
     qid: int
@@ -69,7 +72,10 @@ class DesignatedRows(NamedTuple):
     keep: int
 
     def oldest(self, clock: int) -> int:
-        """Return the time of the oldest documents that these rows join; INFINITE without rows."""
+        """Return the time, in ticks, of the oldest documents that these rows join at a clock.
+
+        INFINITE without rows.
+        """
         return INFINITE if self.keep < 0 else clock - self.keep
 
 
@@ -178,8 +184,9 @@ class Registry:
         return qid in self._rows
 
     def places(self) -> tuple[int, int]:
-        """Return the numbers of rows that other processes, and that this one evaluates;
-        thread-safe.
+        """Return two counts of rows of R_T: those that other processes evaluate, and the others.
+
+        Thread-safe.
         """
         elsewhere = len(self._leads)
         return elsewhere, max(0, len(self._rows) - elsewhere)
@@ -242,7 +249,8 @@ class Registry:
         self.retention.count(graph, columns, rows, by)
         if graph.text_joins:
             if self.texts is None:
-                from templates.text.text_comparisons import TextEdges  # few queries compare texts
+                # imported on demand, since few queries compare texts
+                from templates.text.text_comparisons import TextEdges
 
                 self.texts = TextEdges()
             self.texts.count(graph, rows, by)
@@ -384,7 +392,8 @@ class VariablePairs:
         self._definitions: list[str | None] = [None]  # by number
         self._firsts, self._seconds = array("q", [0]), array("q", [0])  # variables
         self._rows, self._valued = array("q", [0]), array("q", [0])
-        self._numbers: dict[int, int] = {}  # of pairs, by their variables: `NUMBERS`
+        # pair numbers by the numbers of both variables: `NUMBERS`
+        self._numbers: dict[int, int] = {}
         self._pairs_of = array("q", [0])  # by variable, how many pairs have it
         self._changed: set[int] = set()
 
@@ -526,7 +535,7 @@ class WitnessRetention:
         """Retention of each pair's witnesses in ticks; -1 if no join of two sides needs them."""
         self.joined = [np.zeros(64, dtype=np.int64) for _ in (LEFT, RIGHT)]
         """The number of value joins of each pair by side (`LEFT`, `RIGHT`)."""
-        self._backward = 0  # rows whose relation looks back
+        self._backward = 0  # the number of rows whose relation looks back
         self._horizon: Horizon | None = None  # None: to be made
         self._changed = False
 
@@ -550,9 +559,10 @@ class WitnessRetention:
     def count(
         self, graph: JoinGraph, places: Sequence[Sequence[int]], rows: RowColumns, by: int
     ) -> None:
-        """Count rows of a template that were added (`by` is 1) or removed (-1; see `shorten`).
+        """Count the joins of rows of a template that were added (`by` is 1) or removed (-1).
 
-        `places` has a column of pair numbers for each place of the template.
+        `places` has a column of pair numbers for each place of the template.  Rows that are added
+        lengthen the retention of their pairs; after a removal `shorten` sets it.
         """
         self._backward += by * sum(lower < 1 for lower in rows["lower"])
         self._horizon = None

@@ -108,7 +108,10 @@ def _embedding(
     ours, theirs = adjacency(template), adjacency(minor)
 
     def fits(taken: tuple[int, ...], node: int) -> bool:
-        """Return True if a node of `minor` may stand for the next node of `template`."""
+        """Return True if a node of `minor` may stand for the next node of `template`.
+
+        `taken` are the nodes of `minor` that stand for the earlier ones.
+        """
         at = len(taken)
         if node in taken or wanted[at] != offered[node]:
             return False
@@ -151,7 +154,7 @@ def _embedding(
 
 @lru_cache(maxsize=4096)
 def adjacency(graph: JoinGraph) -> Adjacency:
-    """Return, for each node, its neighbours by comparison and the operators of those edges."""
+    """Return for each node the operators of its comparisons, by the other node of each."""
     neighbours: tuple[dict[int, tuple[str, ...]], ...] = tuple({} for _ in graph.nodes)
     for edge in sorted(graph.edges, key=lambda e: e.operator):
         for one, other in ((edge.left, edge.right), (edge.right, edge.left)):
@@ -350,8 +353,9 @@ class TemplateRows:
         return not self.columns[place].keys().isdisjoint(right if self._sides[place] else left)
 
     def count(self, counted: Sequence[Mapping[int, int]], by: int) -> None:
-        """Add `by` times the rows of each pair to `columns`; `counted` has rows by pair, for each
-        place.
+        """Add `by` times the number of rows of R_T with each pair of variables to `columns`.
+
+        `counted` has for each place of the template these numbers by pair.
         """
         for column, counts in zip(self.columns, counted, strict=True):
             for pair, rows in counts.items():
@@ -412,7 +416,7 @@ class JoinDriver:
                 continue
             near = [f"p{left if self.back else right}" for left, right in ends]
             column, rows = members.column, members.rarest(near, present)
-            # Pairs above the largest that has come have the weight at the end.
+            # A pair beyond the end of `weights` takes the last item, HEAVIEST.
             heavy = np.stack([self.weights[np.minimum(column(n, rows), last)] for n in near])
             driven = np.flatnonzero(heavy.max(axis=0, initial=0) < HEAVIEST)
             if len(driven):

@@ -164,7 +164,10 @@ def _value_joins(graph: JoinGraph) -> Iterator[RelationAtom]:
 
 
 def _others(graph: JoinGraph) -> Iterator[RelationAtom]:
-    """Yield an atom for each node without an equality: its bindings, with the node above it."""
+    """Yield an atom for each child of a pair of nodes that has no equality.
+
+    It binds the child and the node above it in the relation of bindings.
+    """
     for place, (_, child) in enumerate(graph.pairs):
         if child not in graph.equal:
             docs = (f"doc{graph.nodes[child].side + 1}",)
@@ -316,7 +319,8 @@ PartViews: TypeAlias = BatchView | Views
 def _have(column: Column, row: Columns, kind: str, places: int) -> Column:
     """Return a mask of the values in a column that a row of R_T has in one of its pairs or joins.
 
-    `kind` is the first letter of these columns of R_T: `p` or `e`, followed by the place."""
+    These columns of R_T are called `kind`, `p` or `e`, followed by a number below `places`.
+    """
     return np.isin(column, [row[f"{kind}{place}"][0] for place in range(places)])
 
 

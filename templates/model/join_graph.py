@@ -144,7 +144,7 @@ def minor(graph: JoinGraph) -> tuple[JoinGraph, tuple[int, ...]]:
         if node.parent is None and node.side not in reached:
             wanted.add(number)
     kept = wanted | _forks(graph, wanted)
-    numbers: dict[int, int] = {}  # of kept nodes: the old ones with the ones in the minor
+    numbers: dict[int, int] = {}  # by the number of a kept node: its number in the minor
     nodes: list[Node] = []
     for number, node in enumerate(graph.nodes):
         if number in kept:
@@ -187,7 +187,7 @@ class TimeBound:
     ticks: int
 
     def holds(self, value: int) -> bool:
-        """Return True if a value is within the bound."""
+        """Return True if a value of the measure is within the bound."""
         return value >= self.ticks if self.is_least else value <= self.ticks
 
 
@@ -280,7 +280,7 @@ class TemporalRelation:
 
     @property
     def condition(self) -> str:
-        """The condition on a left row a and a right row b, with S and T for the bounds."""
+        """The condition in words, on a left row a and a right row b, with the bounds S and T."""
         if self.least is not None:
             lowest = f"S <= {_TERMS[self.operator.lowest]}"
         elif self.operator.follows:

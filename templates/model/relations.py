@@ -47,7 +47,7 @@ class Witnesses:
 
 
 class Pair(NamedTuple):
-    """Two adjacent variables, by their definitions; `valued` if the second one's value joins."""
+    """Two adjacent variables, by their definitions; `valued`: the second one's value is joined."""
 
     number: int
     first: str

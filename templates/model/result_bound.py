@@ -31,10 +31,10 @@ GROUP = ("qid", "rank", "own")
 
 
 class Cut(NamedTuple):
-    """A group of results that is cut: a row of R_T (`qid`) with more of a newcomer than the bound.
+    """A group of results that is cut: a row of R_T has more with one newcomer than the bound.
 
-    `rank` is the newcomer's place in the order of arrival.  A partner of rank 0, which is a row
-    over time, makes a group of its own: `own` is its number, else 0.
+    `qid` is that of the row, `rank` the newcomer's place in the order of arrival.  A partner of
+    rank 0, which is a row over time, makes a group of its own: `own` is its number, else 0.
     """
 
     qid: int
@@ -56,9 +56,9 @@ def newcomers(doc1: Column, doc2: Column, ranks: Ranks) -> tuple[Column, Column]
 
 
 def grouped(found: pa.Table, ranks: Ranks) -> pa.Table:
-    """Return results with the columns `rank` and `own` of their groups (`Cut`).
+    """Return results with added columns `rank` and `own`, which name their group (`Cut`).
 
-    `ranks` returns the places of documents in the order of arrival.
+    `ranks` is a function from documents to their ranks.
     """
     rank, own = newcomers(found["doc1"].to_numpy(), found["doc2"].to_numpy(), ranks)
     return found.append_column("rank", pa.array(rank)).append_column("own", pa.array(own))

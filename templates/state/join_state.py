@@ -50,7 +50,7 @@ LINK: Mapping[str, npt.DTypeLike] = {
     "node1": np.int32,
     "node2": np.int32,
     "key": np.uint64,
-    "valued": np.bool_,  # whether the second node's value joins: there is a key
+    "valued": np.bool_,  # True if the second node has a key: its value is joined
     "end": np.int32,  # the row after the link's last one
 }
 DOCUMENT: Mapping[str, npt.DTypeLike] = {
@@ -124,7 +124,7 @@ class JoinState:
     """
 
     def __init__(self, storage: Storage | None = None, budget: int | None = None) -> None:
-        """Read the rows of a storage that fit into the budget of bytes; None: all."""
+        """Read the rows of a storage, newest documents first, up to `budget` bytes; None: all."""
         self._storage = storage
         self._budget = budget
         self._dropped = Dropped()
@@ -173,7 +173,7 @@ class JoinState:
     ) -> None:
         """Read the rows of the documents `docs` (None: all) for whose times the mask `where` holds.
 
-        A row without times has expired: its document's times have left the storage before it.
+        A binding without times is left out: it has expired, and `Storage.keep` has not deleted it.
         """
         times = scan(storage, "times", docs=docs, where=where).sort_by("doc")
         there = times["doc"].to_numpy()
@@ -354,7 +354,7 @@ class JoinState:
         return found
 
     def ages(self) -> tuple[Column, Column]:
-        """Return two columns: the pair of variables of each row, and the time of its document."""
+        """Return two columns by row: its pair of variables, and the time of its document (`ts`)."""
         times = self._documents["ts"][self._links["slot"]]
         return self._rows["pair"], times[self._rows["link"]]
 
@@ -367,7 +367,7 @@ class JoinState:
         return distinct(self._links["key"][self._links["valued"]])
 
     def has_documents(self, docs: Column) -> Column:
-        """Return a mask of the documents with rows."""
+        """Return a mask: True for each of `docs` that has rows in memory."""
         found: Column = self._by_doc.counts(docs) > 0
         return found
 
@@ -429,7 +429,7 @@ class JoinState:
         self._index(0, 0)
 
     def _index(self, link: int, slot: int) -> None:
-        """Index the links from `link` on, and the documents from `slot` on."""
+        """Index the links from index `link` on, and the documents from index `slot` on."""
         valued = link + np.flatnonzero(self._links["valued"][link:])
         self._by_value.add(self._links["key"][valued], valued.astype(np.int32))
         slots = np.arange(slot, self._documents.size)
@@ -500,7 +500,10 @@ LINK_COLUMNS = ("doc", "node1", "node2", "key")
 
 
 def _links_of(bindings: pa.Table) -> Columns:
-    """Return one row of each link of some bindings."""
+    """Return the distinct links among the rows `bindings`, as one row of each link.
+
+    A link is a document, two nodes and a value.
+    """
     columns: Columns = {**columns_of(bindings), "valued": bindings["key"].is_valid().to_numpy()}
     return grouped_counts(columns, *LINK_COLUMNS, "valued")[0]
 

@@ -52,7 +52,8 @@ class StoredState:
         self._budget = budget
         self._added = 0  # rows added since the last call of `evict`
         self._uncounted = 0  # rows added since `Expiry` counted all rows
-        self._batch_texts: dict[int, str] = {}  # by key, if some row of R_T compares texts
+        # the texts of the batch by key; empty if no row of R_T compares texts
+        self._batch_texts: dict[int, str] = {}
         self._memory: JoinState | None = None
         self._texts: TextIndexes | None = None
         self.reload()
@@ -91,7 +92,8 @@ class StoredState:
     def texts(self) -> TextIndexes:
         """The indexes of texts, made from the storage on first use."""
         if self._texts is None:
-            from templates.text.text_index import TextIndexes  # few queries compare texts
+            # imported on demand, since few queries compare texts
+            from templates.text.text_index import TextIndexes
 
             edges = self._registry.texts
             assert edges is not None
@@ -126,7 +128,7 @@ class StoredState:
         else:  # the same for rows without nulls: it saves a fifth of a small push
             at = rows.to_numpy()
             keys, met = pa.array(interned.keys[at]), shared[at]
-        place = bindings.column_names.index("value")  # `drop_columns` takes 12 µs
+        place = bindings.column_names.index("value")  # instead of `drop_columns`, which takes 12 µs
         return bindings.set_column(place, "key", keys), met
 
     def add(
@@ -176,7 +178,7 @@ class StoredState:
     def _known(self, docs: Column) -> Column:
         """Return those of the documents that are kept already.
 
-        These include a composite of an earlier round of the push, on another stream.
+        Among them may be a composite that an earlier round of this push made on another stream.
         """
         if docs.min() > self.newest.number:
             return docs[:0]
@@ -215,7 +217,7 @@ class StoredState:
         return gone
 
     def _times(self) -> Callable[[Column], Column]:
-        """Return a function from documents to their times, -INFINITE for unknown documents."""
+        """Return a function from documents to their times in ticks; -INFINITE for unknown ones."""
         kept = columns_of(scan(self.storage, "times", ("doc", "ts")))
         kept = chosen(kept, np.argsort(kept["doc"], kind="stable"))
         docs, times = np.append(kept["doc"], INFINITE), np.append(kept["ts"], -INFINITE)

@@ -132,7 +132,7 @@ class Pass:
             yield from self._driven(batch, driven)
 
     def _precedes(self, docs: Column) -> Column:
-        """Return a mask of the documents that came before `first`, or are not of the batch."""
+        """Return a mask: True for documents numbered below `first` or not in the batch."""
         before: Column = (docs < self.first) | ~among(docs, self.times["doc"])
         return before
 
@@ -165,7 +165,10 @@ class Pass:
     def _part(
         self, ours: Columns, slices: Column, rows: Column, driven: Driven
     ) -> Iterator[Columns]:
-        """Yield R_vj of rows of the batch, each with the kept `rows` in its slice (begin, end)."""
+        """Yield R_vj of rows `ours` of the batch: driving value joins, and others that these drive.
+
+        `slices` has for each of them the range (begin, end) of its partners in `rows`, kept rows.
+        """
         at, found = spread(*slices.T)
         joins = self.made(ours, at, rows[found])
         if len(joins["docs"]):
@@ -213,10 +216,9 @@ class Pass:
             yield from self._part(ours, before[slices], rows[wanted], driven)
 
     def unneeded(self, doc: int, ranks: Column, edges: Column) -> Column:
-        """Return a mask of the value joins of a document with partners that no row of R_T needs any
-        more.
+        """Return a mask: True for each value join in `edges` that only cut joins need.
 
-        `ranks` are those of the partners, one for each value join.
+        `edges` are value joins of a document, `ranks` has the rank of its partner in each of them.
         """
         rank = int(self.times["rank"][np.searchsorted(self.times["doc"], doc)])
         newest, found = np.maximum(ranks, rank), np.zeros(len(edges), np.bool_)
@@ -227,11 +229,11 @@ class Pass:
         return found
 
     def _slices(self, keys: Column, near: Column, driven: Column) -> tuple[Column, Column]:
-        """Return (places, rows): an index in `keys` and `near`, and a kept row that a value join in
-        `driven` joins with it, for all such rows.
+        """Return (places, rows): all combinations of an index in `keys` and a kept row to join.
 
-        `keys` and `near` are the values and pairs of variables of the batch's rows.  In a long
-        slice with few relevant pairs of variables, the pairs are looked up.
+        `keys` and `near` are the values and the pairs of variables of the batch's rows; a kept row
+        is joined by a value join in `driven`.  In a long slice with few relevant pairs of
+        variables, the pairs are looked up.
         """
         # A slice is scanned if that takes fewer steps than to look up each far pair in it.
         nears, fars = self._sides(driven)
@@ -300,7 +302,10 @@ class Pass:
         return (*self._sides(joins["docs"][which]), *self._sides(others[at]))
 
     def made(self, batch: Columns, which: Column, rows: Column) -> Columns:
-        """Return R_vj of rows `which` of the batch, each with the item of `rows`, a kept row."""
+        """Return R_vj of pairs of a batch row and a kept row: of those in time for some join.
+
+        At the same index `which` has the index of a row of `batch`, `rows` that of a kept row.
+        """
         at = np.searchsorted(self.times["doc"], batch["doc"][which])
         near, far = {n: self.times[n][at] for n in TIMES}, self.kept.rows(rows, TIMES)
         one, other = (near, far) if self.back else (far, near)
@@ -387,7 +392,10 @@ class BatchDocuments:
         return memory.rows(memory.of_documents(distinct(docs)), names)
 
     def distance(self, left: int, right: int) -> Columns | None:
-        """Return gap, lead, age, doc1 and doc2, a row each; None for versions of one document."""
+        """Return the columns gap, lead, age, doc1 and doc2 of two documents, each with one row.
+
+        None for versions of one document.
+        """
         memory = self.state.memory
         rows = memory.of_documents(distinct(np.array([left, right])))
         known = memory.rows(rows, ("doc", "start", "ts", "clock", "rank", "base"))

@@ -58,8 +58,10 @@ class InvertedIndex:
         self._keys: dict[int, frozenset[Hashable]] = {}
         self._having: dict[Hashable, dict[int, None]] = {}
         self._postings = 0
-        self._lengths = Counter[int]()  # counts of parts by the lengths of their grams
-        self._grams = np.zeros(LAST + 1, np.int32)  # counts of parts by their grams' last bits
+        # by length: the number of parts that are kept under a gram of that length
+        self._lengths = Counter[int]()
+        # by the last bits of a gram's number: the parts kept under such a gram
+        self._grams = np.zeros(LAST + 1, np.int32)
 
     @property
     def nbytes(self) -> int:
@@ -80,7 +82,7 @@ class InvertedIndex:
             self._having.setdefault(key, {})[number] = None
 
     def remove(self, numbers: npt.NDArray[np.int64]) -> None:
-        """Remove texts."""
+        """Remove the texts with the given numbers."""
         for number in numbers.tolist():
             keys = self._keys.pop(number)
             self._postings -= len(keys)
@@ -153,7 +155,10 @@ LENGTH = 3
 
 
 class _Block:
-    """Up to `BLOCK` texts by their numbers, which ascend."""
+    """A block of up to `BLOCK` texts in a `SuperstringIndex`: bits for the hashes of their grams.
+
+    The numbers of the texts ascend.
+    """
 
     def __init__(self) -> None:
         self.numbers = np.zeros(BLOCK, np.int64)
@@ -167,7 +172,7 @@ class _Block:
         return self._bits.nbytes + self.numbers.nbytes + self.alive.nbytes
 
     def add(self, number: int, buckets: Column) -> None:
-        """Add a text."""
+        """Add a text under a number, given the hashes of its grams (`buckets`)."""
         at = self.used
         self.numbers[at], self.alive[at] = number, True
         self._bits[buckets, at >> 3] |= np.uint8(1 << (at & 7))
@@ -182,7 +187,7 @@ class _Block:
         return self.numbers[there]
 
     def remove(self, numbers: npt.NDArray[np.int64]) -> None:
-        """Remove texts."""
+        """Remove those texts of the block that have one of the given numbers."""
         self.alive[: self.used] &= ~np.isin(self.numbers[: self.used], numbers)
 
 
@@ -204,7 +209,7 @@ class SuperstringIndex:
         return sum(block.nbytes for block in self._blocks)
 
     def remove(self, numbers: npt.NDArray[np.int64]) -> None:
-        """Remove texts."""
+        """Remove the texts with the given numbers."""
         for block in self._blocks:
             block.remove(numbers)
         self._blocks = [block for block in self._blocks if block.alive.any()]

@@ -77,7 +77,11 @@ _NONE: Mapping[int, Any] = MappingProxyType({})
 
 
 class TextEdges:
-    """The pairs of variables whose texts rows of R_T compare, and the roles of their texts."""
+    """Counts the text comparisons of all rows of R_T by their pairs of variables.
+
+    It tells which pairs are compared with which, and by which roles (`TextRole`) their texts are
+    indexed.
+    """
 
     def __init__(self) -> None:
         self._rows: dict[int, int] = {}

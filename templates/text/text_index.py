@@ -77,7 +77,10 @@ class TextIndex:
         self._made.remove(np.array(gone, np.int64))
 
     def similar(self, text: str, compared: TextOperator, most: int) -> Similar:
-        """Return the texts that compare with one; at most `most` characters are compared."""
+        """Return the texts for which a comparison with `text` holds.
+
+        At most `most` characters are compared.
+        """
         if compared.sign:
             words = frozenset(text.split())
             holds = BOUNDS[compared.sign]
@@ -135,7 +138,7 @@ class TextIndexes:
         return index
 
     def _stored(self, pairs: Iterable[int]) -> Iterable[tuple[int, str]]:
-        # A row that has expired may be there still, without its text.
+        # An expired row may still be stored, although its text has been deleted.
         asked = distinct(self._rows(pairs)["key"].to_numpy())
         stored = scan(
             self._storage, "value", where=lambda rows: among(rows["key"].to_numpy(), asked)
@@ -143,7 +146,7 @@ class TextIndexes:
         return sorted(zip(*(column.to_pylist() for column in stored.columns), strict=True))
 
     def _rows(self, pairs: Iterable[int]) -> pa.Table:
-        """Return the rows of some pairs that have values, with their keys."""
+        """Return the rows (pair, key) of stored bindings that have one of `pairs`, and a value."""
         every = np.array(sorted(pairs))
         rows = scan(
             *(self._storage, "binding", ("pair", "key")),

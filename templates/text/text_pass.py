@@ -100,7 +100,10 @@ class TextPass:
         return found
 
     def _parts(self, batch: Columns, which: Column, keys: Column) -> Iterator[Columns]:
-        """Yield R_vj of rows `which` of the batch, each with the kept rows of its key in `keys`."""
+        """Yield R_vj: rows of the batch, joined with kept rows whose texts compare with theirs.
+
+        At the same index `which` has a row of the batch and `keys` the key of the kept texts.
+        """
         at, rows = self.half.kept.of_values(keys)
         which = which[at]
         near = batch["pair"][which].astype(np.int64)

@@ -49,7 +49,10 @@ class Composite(NamedTuple):
 
     @property
     def sources(self) -> tuple[int, ...]:
-        """The numbers of its documents; of a relational row that of its first part's document."""
+        """The numbers of the documents of the composite.
+
+        A relational row has none; then the number of its oldest document, which `bases` has.
+        """
         return self.docs or self.bases
 
     @property
@@ -153,9 +156,10 @@ def together(parts: Sequence[Composite], nodes: Sequence[Sequence[int]] = ()) ->
 def joined(
     parts: Mapping[int, Composite], one: int, other: int, nodes: Sequence[int], split: int
 ) -> Composite:
-    """Return the composite of a result of two parts, given by number; a filter has one twice.
+    """Return the composite of a result: of the parts `one` and `other`, by number in `parts`.
 
-    `nodes` belong to those sides that are documents; if both are, the first `split` to the left.
+    For a join of one side both are the same part.  `nodes` are the result's nodes in those parts
+    that are documents: if both are, the first `split` belong to the left one.
     """
     left, right = parts[one], parts[other]
     if one == other:
@@ -223,9 +227,7 @@ class CompositeEvents:
         return number
 
     def save(self) -> set[int]:
-        """Write the composites that were numbered in this push, and return the numbers of their
-        documents.
-        """
+        """Write the composites numbered in this push; return the numbers of their documents."""
         self._store.insert_rows(
             "composite",
             (
@@ -252,7 +254,10 @@ class CompositeEvents:
         return found
 
     def rows_before(self, rows: Iterable[tuple[int, Composite]]) -> set[tuple[int, Composite]]:
-        """Return those of some relational rows, each with its stream, that are stored results."""
+        """Return those of some rows that are stored as results already.
+
+        A row is (qid, relational composite).
+        """
         asked = set(rows)
         times = [composite.ts for _, composite in asked]
         stored = relational_results(self._store, min(times), max(times))

@@ -12,9 +12,9 @@ from xscl.store.store import Store
 
 
 class CompositeIds:
-    """Definitions with their numbers and how often each is used.
+    """Numbers the definitions of composite streams, and counts the uses of each.
 
-    After a restart all are known, and in use once they are acquired again.
+    After a restart all numbers are known; one is in use once it is acquired again.
     """
 
     def __init__(self, store: Store) -> None:
@@ -26,7 +26,7 @@ class CompositeIds:
         self._uses: Counter[int] = Counter()
         self._new: dict[int, str] = {}
         qids = (row["qid"] for row in rows_of(store, "retired", "qid"))
-        self._taken = min(qids, default=0)  # the lowest number of kept results
+        self._taken = min(qids, default=0)  # the lowest qid of the results that are kept
         self._lowest = min(self._taken, *self._definitions, 0)
 
     def acquire(self, definition: str) -> int:
@@ -45,7 +45,7 @@ class CompositeIds:
         return self._definitions[number]
 
     def number(self, definition: str) -> int:
-        """Return the number of a definition in use."""
+        """Return the number of a definition that is in use."""
         return int(self._numbers[definition])
 
     def save(self) -> None:
@@ -57,7 +57,7 @@ class CompositeIds:
         self._new.clear()
 
     def reserve(self, number: int) -> None:
-        """Prevent the reuse of numbers from 0 down to this one, which kept results have."""
+        """Prevent the reuse of the numbers from -1 to `number`: kept results may have them."""
         self._taken = min(self._taken, number)
 
     def release(self, number: int) -> None:

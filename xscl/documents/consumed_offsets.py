@@ -29,9 +29,9 @@ class Beat(NamedTuple):
 
 
 class BatchKey(NamedTuple):
-    """The key of a batch, its last segment, and the beats between its documents.
+    """The key (`query_id`, `batch_id`) of a batch, its last segment and its beats.
 
-    `arrived` is the time at which its last segment was written; None: the engine's clock counts.
+    `arrived` is the time at which the last segment was written; None: the engine's clock counts.
     """
 
     query_id: str
@@ -42,7 +42,10 @@ class BatchKey(NamedTuple):
 
 
 class ConsumedOffsets:
-    """The consumed batches of a store; a push writes `segment` with its other numbers."""
+    """Records the consumed batches of a store.
+
+    `segment` is the number of the last consumed segment; a push writes it to the store.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -68,5 +71,5 @@ class ConsumedOffsets:
         return batch.batch_id <= last - KNOWN or has_batch(self._store, *batch[:2])
 
     def last(self, query_id: str) -> int | None:
-        """Return the last batch under a query id."""
+        """Return the largest batch id recorded for a query id; None if there is none."""
         return last_batch(self._store, query_id)

@@ -82,35 +82,39 @@ class StoredDocument(NamedTuple):
 
     @property
     def posted(self) -> str:
-        """The id that it was posted with, followed by `@n` if it is the n-th version."""
+        """The id with which the document was posted, followed by `@n` if it is the n-th version."""
         return posted_name(self.given, number_in(self.id))
 
 
 class Versions:
-    """The documents with one id."""
+    """The documents with one id: the streams of each, and the hash of its content."""
 
     __slots__ = ("_contents", "_streams")
 
     def __init__(self) -> None:
-        self._contents: dict[bytes, list[Sequence[str]]] = {}  # streams of versions, by hash
-        self._streams: dict[Sequence[str], tuple[int, int]] = {}  # last version, least first one
+        # by hash of the content: the streams of each version
+        self._contents: dict[bytes, list[Sequence[str]]] = {}
+        # by streams: (last version, number of its first version's document)
+        self._streams: dict[Sequence[str], tuple[int, int]] = {}
 
     def add(self, streams: Sequence[str], digest: bytes, number: int, base: int) -> None:
-        """Add version `number`, with its streams and hash; `base` is the first one's document."""
+        """Add version `number`, with its streams and the hash of its content.
+
+        `base` is the number of the document that is the first version.
+        """
         self._contents.setdefault(digest, []).append(streams)
         last, first = self._streams.get(streams, (number, base))
         self._streams[streams] = max(last, number), min(first, base)
 
     def has(self, streams: Sequence[str], digest: bytes) -> bool:
-        """Return True if a version with this hash is on one of some streams."""
+        """Return True if a version with this hash of the content is on one of `streams`."""
         return any(_meet(one, streams) for one in self._contents.get(digest, ()))
 
     def earlier(self, streams: Sequence[str]) -> tuple[int, int | None]:
-        """Return the last version that shares one of some streams, and the document number of its
-        first version.
+        """Return the last version on one of `streams`, and its first version's document number.
 
-        They are 0 and None if no version does.  So a new version is later than all that it shares
-        a stream with.
+        They are 0 and None if no version is on one.  So a new version gets a larger number than all
+        versions with which it shares a stream.
         """
         found = [row for one, row in self._streams.items() if _meet(one, streams)]
         last = max((last for last, _ in found), default=0)
@@ -128,7 +132,10 @@ class DocumentIds:
         self._store = store
 
     def known(self, ids: Collection[str], hashes: Hashes) -> dict[str, Versions]:
-        """Return the versions of each known id among some ids, whose `hashes_of` are given."""
+        """Return the versions of each known one of `ids`, by id.
+
+        `hashes` has the hash of each id (`hashes_of`).
+        """
         found: dict[str, Versions] = {}
         if not self._numbers.counts(hashes).any():
             return found
@@ -173,10 +180,10 @@ _LISTED = 10  # the most names in the message about an ambiguous id
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A document that a text may name: its name in the engine and that for the reader.
+    """A document that a text may name: `name` in the engine, `shown` to the reader.
 
-    The best `fit` is the least: the name, or the id with some stream, or alone; then the reader's
-    own documents before others.
+    The best `fit` is the least: 0 for the name, 1 for the id with some stream, 2 for the id alone.
+    The second item of `fit` is False for the reader's own documents, which are better.
     """
 
     fit: tuple[int, bool]

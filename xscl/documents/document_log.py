@@ -78,8 +78,9 @@ class DocumentLog:
         self._trees = TreeCache()
         self._markups = MarkupCache()
         self._recent: OrderedDict[int, StoredDocument] = OrderedDict()
-        self._arrived: list[Arrivals] = []  # in this push, perhaps not stored yet; none is empty
-        self._arrived_from: list[int] = []  # the first document of each of these
+        # the documents of each `accept` in this push, which may not be stored yet; none is empty
+        self._arrived: list[Arrivals] = []
+        self._arrived_from: list[int] = []  # the number of the first document of each of `_arrived`
         self._ids = DocumentIds(store)
 
     # -- Arriving --------------------------------------------------------------------------
@@ -159,9 +160,10 @@ class DocumentLog:
                 missing += 1
 
     def _assign(self, batch: _Batch, at: int, number: int, versions: Versions | None) -> bool:
-        """Accept the document at a place under a number; return False if it is known, or refused.
+        """Try to accept the document at index `at` of a batch under the given document number.
 
-        `versions` are the documents with its id, to which it is added; None if its id is unique.
+        Return False if it is known or malformed.  `versions` are the documents with its id, to
+        which it is added; None if no other document has the id.
         """
         streams, digest = batch.given.streams[at], batch.hashes[at]
         if versions is not None and versions.has(streams, digest):
@@ -196,7 +198,7 @@ class DocumentLog:
         return clocks
 
     def advance(self, to: int) -> None:
-        """Advance the clock, and with it that of arrivals."""
+        """Advance the clock to the time `to`, in ticks, and the clock of arrivals with it."""
         self.clock = max(self.clock, to)
         self.arrived = max(self.arrived, self.clock)
 
@@ -329,7 +331,7 @@ class _Batch:
         self.bases = np.full(len(given), -1)  # -1: the document itself
 
     def candidates(self, ids: Container[str]) -> list[int]:
-        """Return the places of documents with some ids, and of those still to be parsed."""
+        """Return the indexes of documents with one of `ids`, of unread and of refused ones."""
         look = self.unread.copy()
         look |= np.fromiter(map(ids.__contains__, self.given.ids), np.bool_, len(look))
         look[list(self.refused)] = True
@@ -367,7 +369,8 @@ class _Batch:
     ) -> dict[str, Sequence[Any]]:
         """Return the columns of `state.document` for the accepted documents.
 
-        `times` are those of arrival of all documents.
+        `rows` are their indexes in the batch, `arrivals` their numbers and times.  `times` has the
+        time of arrival of each document of the batch.
         """
         places = rows.tolist()
         return {

@@ -29,7 +29,10 @@ _NOTHING = Document("-", "", 0, b"")
 
 @lru_cache(4096)
 def stream_fault(name: str) -> str | None:
-    """Return why no stream can have a name, or None; the prefix of an owner may come on top."""
+    """Return why no stream can have a name; None if one can.
+
+    A name that begins with `_` may be longer, as it begins with the prefix of its owner.
+    """
     most = LONGEST_STREAM + PREFIX * name.startswith("_")
     if len(name) <= most and re.fullmatch(NAME, name):
         return None
@@ -46,7 +49,7 @@ def check_stream(name: str) -> None:
 
 
 def expect_valid(documents: Iterable[Document]) -> None:
-    """Raise for the first invalid document."""
+    """Raise the error of the first invalid document: DocumentError or MalformedDocument."""
     for document in documents:
         _check(document.streams, document.id, document.origin, document.timestamp)
         try:
@@ -98,7 +101,7 @@ def rejection_row(document: Document, error: Reason, clock: int) -> dict[str, An
 
 
 def _as_read(error: Reason, xml: bytes) -> Reason:
-    """Return the error of a text; if it is JSON in place of XML, the error of a JSON file."""
+    """Return `error`, or that of a JSON file if the text is JSON in place of XML."""
     if error.reason_code == "xml_syntax" and (fault := json_fault(xml, stream_fault)) is not None:
         return error_of(fault)
     return error
@@ -111,7 +114,7 @@ def error_of(rejected: RejectedFile) -> MalformedDocument:
 
 
 def _check(streams: Sequence[str], id: str, origin: str, timestamp: int) -> None:
-    """Raise for a document that queries cannot evaluate."""
+    """Raise DocumentError if no query could evaluate a document with this name, id or time."""
     if not streams or not all(streams):
         raise DocumentError("the document names no stream", reason_code="no_stream")
     if len(id) > LONGEST_ID:
@@ -122,7 +125,8 @@ def _check(streams: Sequence[str], id: str, origin: str, timestamp: int) -> None
         if not name.isascii() and _shown(name) != name:  # it has lone surrogates
             raise DocumentError(f"{name!r} is not a text that can be kept", reason_code="name")
     for name in streams:
-        if not name.startswith(CALENDAR):  # the engine pushes instants
+        # the names of calendars, whose instants the engine pushes, are no names of streams
+        if not name.startswith(CALENDAR):
             check_stream(name)
     if abs(timestamp) > LATEST:
         raise DocumentError(

@@ -68,20 +68,20 @@ class Subscription:
 
     @property
     def is_bounded(self) -> bool:
-        """True if positions bound its results."""
+        """True if `after` or `until` exclude results at some positions."""
         return self.after > 0 or self.until is not None
 
     def covers(self, position: int) -> bool:
-        """Return True if a result at a position can be one of its results."""
+        """Return True if `after` and `until` allow a result at a position."""
         return position > self.after and (self.until is None or position <= self.until)
 
     @property
     def is_row(self) -> bool:
-        """True if it is one join over blocks and no more: a row of R_T, without operators."""
+        """True if the subscription is only a row of R_T: one join over blocks, no operators."""
         return self.template > 0 and self.publish is None
 
     def is_backfilled(self, position: int) -> bool:
-        """Return True if a result at a position is of the history with which it began."""
+        """Return True if the result at a position belongs to the subscription's backfill."""
         return position <= self.backfilled and position not in self.live
 
     @property
@@ -91,7 +91,7 @@ class Subscription:
 
     @property
     def split(self) -> int:
-        """The number of outputs of the first document."""
+        """The number of outputs that belong to the first document of a result."""
         return [place for place, _ in self.outputs].count(0)
 
 
@@ -102,9 +102,10 @@ _values_of = attrgetter(*_SAME)
 
 
 def stored_subscriptions(columns: Mapping[str, Sequence[Any]]) -> Iterator[Subscription]:
-    """Return the subscriptions of stored columns.
+    """Yield the subscriptions of stored rows, which are given as columns.
 
-    Two columns have their outputs: the names of the variables, and their places.
+    The column `outputs` has the names of the output variables, `places` the index of the document
+    of each in a result.
     """
     outputs = map(_outputs, columns["places"], columns["outputs"])
     values = {**columns, "outputs": outputs, "distinct": columns["is_distinct"]}

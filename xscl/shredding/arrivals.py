@@ -32,7 +32,7 @@ Text: TypeAlias = tuple[tuple[str, ...], bytes]
 
 
 def texts_of(documents: Iterable[Document]) -> list[Text]:
-    """Return the input of stage 1 for documents."""
+    """Return (streams, XML text) of each document: the input of stage 1."""
     columns = DocumentColumns.of(documents)
     return list(zip(columns.streams, columns.xml, strict=True))
 
@@ -51,7 +51,7 @@ class RemoteBindings:
 
     @classmethod
     def united(cls, portions: Iterable[tuple[RemoteBindings, int]]) -> RemoteBindings:
-        """Return portions as one, each given with the number of its documents."""
+        """Return several portions as one; each comes as (portion, count of its documents)."""
         tables: list[tuple[pa.Table, pa.Table]] = []
         refused: set[int] = set()
         first = 0
@@ -205,7 +205,7 @@ class Arrivals:
 
 
 class Arrival(NamedTuple):
-    """A document of a batch, by its place in the columns of the batch."""
+    """A document of a batch: the row at the index `place` of the columns `batch`."""
 
     batch: Arrivals
     place: int

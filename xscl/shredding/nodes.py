@@ -29,7 +29,8 @@ from xscl.language.functions import compared, seconds
 from xscl.language.syntax import Condition, NameTest, Path
 
 Symbol: TypeAlias = str
-Key: TypeAlias = str  # of a name test: `NameTest.key`, for attributes behind an `@`
+# The key of a name test (`NameTest.key`); that of a test of attributes begins with `@`.
+Key: TypeAlias = str
 Steps: TypeAlias = tuple[tuple[bool, Key], ...]
 """The steps of a path without conditions: whether each is `//`, and the key of its test."""
 

@@ -95,11 +95,13 @@ class PatternPlace:
             form is None or form.structural
         )
         self.entries: tuple[PairEntry, ...] = ()
-        self.children = _NONE  # those without own conditions; most places have none
+        # by state: the places below without own conditions; most places have none
+        self.children = _NONE
         self.spots: tuple[IndexedPlaces, ...] = ()
         self.deeper = 0  # spots here and below
         self.uses = 0
-        self.changes = 0  # only in a stream's own place: of what the structure alone decides
+        # at the root place of a stream: the number of changes that concern structure alone
+        self.changes = 0
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
@@ -112,7 +114,7 @@ class PatternPlace:
 
     @property
     def count(self) -> int:
-        """The number of conditions."""
+        """The number of conditions at this place."""
         return 0 if self.form is None else self.form.count
 
     @property
@@ -129,12 +131,12 @@ class PatternPlace:
             place = place.parent
 
     def deepen(self, by: int) -> None:
-        """Add `by` to the number of spots from here down, here and at all places above."""
+        """Add `by` to `deeper`, the number of spots at a place and below, here and above."""
         for place in self.upward():
             place.deeper += by
 
     def change(self) -> None:
-        """Count a change of matches that the structure alone decides, at the stream's place."""
+        """Count a change in matches by structure alone, at the root place of the stream."""
         *_, root = self.upward()
         root.changes += 1
 
@@ -160,7 +162,7 @@ class IndexedPlaces:
         self.valued = ConditionIndex()
 
     def index_of(self, place: PatternPlace) -> ConditionIndex:
-        """Return the index that a place belongs to."""
+        """Return the index that has a place: `structural` or `valued`, as its conditions are."""
         return self.structural if place.structural else self.valued
 
 
@@ -245,7 +247,7 @@ Level: TypeAlias = dict[Constant, Branch]
 
 
 class ConditionIndex:
-    """A node of the tree: the places that ask no more questions, and the next questions."""
+    """A node of an index of conditions: the places found there, and the questions to ask next."""
 
     __slots__ = ("here", "levels")
 
@@ -302,7 +304,7 @@ class ConditionIndex:
                     grown.add(questions, one, depth + 1)
 
     def remove(self, questions: QuestionRegistry, place: PatternPlace, depth: int = 0) -> None:
-        """Remove a place."""
+        """Remove a place, found by the lookups of its plan from the index `depth` on."""
         planned = place.plan
         if depth == len(planned):
             _drop(self.here, place)

@@ -47,9 +47,10 @@ def bindings(
     parents: Sequence[int],
     matching: Callable[[PatternPlace], Collection[int]],
 ) -> Iterable[tuple[int, int]]:
-    """Return the bindings (first, second) of a pair, given the nodes that match the second.
+    """Return the bindings (first node, second node) of a pair of variables.
 
-    `matching` returns the nodes that match a place.
+    `nodes` are the nodes that match the second one's place, and `parents` has the parent of each
+    node.  `matching` returns the nodes that match a place.
     """
     if entry.distance == 1:
         return [(parents[node], node) for node in nodes]
@@ -128,14 +129,16 @@ class Lineage:
     ) -> None:
         self.parent = parent
         self.states = states
-        self.matched = matched  # places with conditions, there or above, on structure only
+        # matching places with conditions, there or above, all of which test the structure only
+        self.matched = matched
         self.spots = spots
         self.forks: dict[Symbol, Fork] = {}
         self.depth: int = -1 if parent is None else parent.depth + 1
         self._open: dict[AutomatonState, None] = {} if parent is None else parent._open
         if opened := [state for state in states if state.below]:
             self._open = self._open | dict.fromkeys(opened)
-        self._wide: dict[PatternPlace, None] = {}  # match nodes above, have places below
+        # places that match a node above and have places below
+        self._wide: dict[PatternPlace, None] = {}
         if parent is not None:
             self._wide = parent._wide
             if parent.matched:
@@ -161,7 +164,7 @@ class Lineage:
     def _bind(self, entries: Sequence[PairEntry]) -> None:
         """Assemble the rows of entries at this node; list the entries of derived nodes."""
         pairs, levels, valued = array("i"), array("i"), array("b")
-        above = range(-1, self.depth)  # the parent of each depth
+        above = range(-1, self.depth)  # by depth: the depth of the node above
         for entry in entries:
             if entry.derived is not None:
                 self.derived.append(entry)
@@ -240,7 +243,7 @@ class Fork:
         self.only: Lineage | None = None if self._asked else self._line(frozenset(matched))
 
     def choose(self, subtree: Subtree) -> Lineage:
-        """Compute the lineage of nodes with a subtree."""
+        """Compute and cache the lineage of those nodes of the name that have this subtree."""
         held: dict[int, bool] = {}
 
         def holds(condition: Condition) -> bool:
@@ -273,7 +276,7 @@ class Lineages:
         self.subtrees = Subtrees()
 
     def follow(self, roots: Sequence[PatternPlace], structure: Structure) -> list[Lineage]:
-        """Return the lineage of a document, and that of each of its nodes.
+        """Return the lineage of a document, then those of its nodes in ascending order.
 
         `roots` are the places of its streams.
         """
@@ -298,7 +301,10 @@ class Lineages:
         return lines
 
     def _start(self, roots: tuple[PatternPlace, ...]) -> Lineage:
-        """Return the lineage of documents, a new one after a change."""
+        """Return the lineage of documents whose streams have the places `roots`.
+
+        It is cached until matches that the structure alone decides change on these streams.
+        """
         now = sum(root.changes for root in roots)
         start, then = self._starts.get(roots, (None, now))
         if start is None or then != now:
@@ -310,7 +316,7 @@ class Lineages:
 
     @property
     def are_too_many(self) -> bool:
-        """True if they are over their limits, and have to grow afresh."""
+        """True if lineages and subtrees exceed their limits, and have to be dropped."""
         return self._size > LIMIT or len(self.subtrees) > SUBTREES
 
     def clear(self) -> None:

@@ -36,12 +36,12 @@ class Automaton:
         self._roots: dict[str, PatternPlace] = {}
         self._entries: dict[int, PairEntry] = {}
         self._questions = QuestionRegistry()
-        self._places: dict[str, PatternPlace] = {}  # those with conditions, by definition
-        self.known = Lineages()  # and subtrees, of the documents so far
+        self._places: dict[str, PatternPlace] = {}  # by definition: the places with conditions
+        self.known = Lineages()  # lineages and subtrees of the documents so far
         self.shapes: Any = None  # the cache of shapes, see `xscl.shredding.batch.shape`
         self.unevaluated = ExpressionTallies()
         self.one_sided = ExpressionTallies()  # expressions that have compared a number with a text
-        self.changes = 0  # entries added and removed so far
+        self.changes = 0  # entries (pairs of variables) added and removed so far
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -75,7 +75,7 @@ class Automaton:
             self._enter(PairEntry(number, upper, lower, distance, valued, derived, is_alone))
 
     def _enter(self, entry: PairEntry) -> None:
-        """Add an entry at the place of its second variable, and count the use from there up."""
+        """Add an entry at the place of its second variable; count a use there and above."""
         lower = entry.second
         self._entries[entry.pair] = entry
         lower.entries += (entry,)
@@ -103,9 +103,11 @@ class Automaton:
     def _along(
         self, place: PatternPlace, definition: str, at: int
     ) -> tuple[PatternPlace, int | None, Operand | None]:
-        """Return the place that a definition leads to, its distance, and what is derived there.
+        """Follow a definition from the offset `at`, up to which it leads to `place`.
 
-        The definition up to `at` led to `place`.  The new place stays while a pair uses it.
+        Return the place at its end, the number of steps from `place` (None if one is `//`), and the
+        operand whose values the variable stands for (None if it stands for nodes).  A place that is
+        made here stays while a pair uses it.
         """
         distance: int | None = 0
         for step in steps_of(definition, at):
@@ -196,7 +198,7 @@ class Automaton:
         return any(root.uses for root in self._read(streams))
 
     def lineages(self, streams: tuple[str, ...], structure: Structure) -> list[Lineage]:
-        """Return the lineage of a document, and that of each of its nodes."""
+        """Return the lineage of a document, then those of its nodes in ascending order."""
         return self.known.follow(self._read(streams), structure)
 
     def now(self, streams: tuple[str, ...]) -> int:
@@ -205,7 +207,7 @@ class Automaton:
         return sum([roots[stream].changes for stream in streams if stream in roots])
 
     def _read(self, streams: tuple[str, ...]) -> list[PatternPlace]:
-        """Return the places of the streams that some pattern reads."""
+        """Return the root places of those of the streams that some pattern reads."""
         return [self._roots[stream] for stream in streams if stream in self._roots]
 
 

@@ -72,7 +72,7 @@ class Pattern:
             if node.parent == number and child not in visible
         ]
         step = self.nodes[number].step
-        if not branches:  # its conditions are canonical
+        if not branches:  # the step's own conditions are canonical already
             return step
         return replace(step, conditions=canonical((*step.conditions, *branches)))
 

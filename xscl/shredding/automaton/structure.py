@@ -197,7 +197,7 @@ class Structure:
 
     @property
     def subtrees(self) -> list[Subtree]:
-        """The subtree of each node."""
+        """The subtree of each node, in the order of the nodes' numbers."""
         if self._subtrees is None:
             known, parents, symbols = self._known, self.parents, self.symbols
             below: list[list[Subtree]] = [[] for _ in range(len(symbols) + 1)]

@@ -69,7 +69,7 @@ class ReadDocument:
 
     @property
     def root(self) -> etree._Element:
-        """The root."""
+        """The root element; the document is parsed if necessary."""
         if self._root is None:
             self._root = parse(self._xml)
         return self._root
@@ -83,7 +83,7 @@ class ReadDocument:
 
     @property
     def skeleton(self) -> Skeleton:
-        """The structure."""
+        """The names and numbers of children of all elements, comments and instructions."""
         if self._skeleton is None:
             self._skeleton = skeleton(self.nodes)
         return self._skeleton

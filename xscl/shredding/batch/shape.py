@@ -46,10 +46,11 @@ class DocumentShape:
     ) -> None:
         self.structure = structure
         self.cache: DocumentShapes | None = None  # that the shape is in
-        self.rows: dict[tuple[PatternPlace, int], Packed] = {}  # by place and node, and all below
+        # by (place, node): the rows of the place there, and of all places below
+        self.rows: dict[tuple[PatternPlace, int], Packed] = {}
         self.views: dict[tuple[Hashable, int], Any] = {}  # by index and node: see `IndexView`
         self.shown = -1  # the automaton's number of changes when rows and views were cached
-        self.wanted: dict[int, int] = {}  # by node whose value rows need, its number from 0
+        self.wanted: dict[int, int] = {}  # by node, if rows need its value: an index from 0
         self.learn(automaton, streams)
 
     def learn(self, automaton: Automaton, streams: tuple[str, ...]) -> None:
@@ -103,7 +104,7 @@ class DocumentShape:
         return self._reached
 
     def matching(self, place: PatternPlace) -> Sequence[int]:
-        """Return the nodes that match a structural place, ascending."""
+        """Return the nodes, ascending, that match a place with conditions on structure only."""
         reached = self.reached
         return reached.get(place.state, ()) if place.plain else self._matched.get(place, ())
 
@@ -126,7 +127,8 @@ class DocumentShape:
             return [node for node in reached if parents[node] in above]
         below: list[int] = []
         end = -2
-        for node in nodes:  # ascending: one before `end` is below the last one, and adds nothing
+        # `nodes` ascend: one before `end` lies below the last one taken, and adds nothing.
+        for node in nodes:
             if node >= end:
                 end = self.structure.ends[node] if node >= 0 else len(self.structure)
                 below += reached[bisect_right(reached, node) : bisect_left(reached, end)]

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 # places whose conditions they prove have equal rows in all documents of a shape, and are assembled
 # once, until the automaton changes.
 
-TOO_MANY = 64  # children of a place, from which number on its rows are not cached
+TOO_MANY = 64  # If a place has this many children, its rows are not cached.
 
 
 ConditionalPlace: TypeAlias = tuple[PatternPlace, tuple[Condition, ...], "Packed | None"]
@@ -99,7 +99,8 @@ class ViewQuestion:
         asks = constants.question.kind == "=" and constants.question.through is None
         self.equal = asks and nodes is not None and len(nodes) == 1
         self.key: tuple[Hashable, ...] = constants, node
-        if nodes is not None and constants.ordered:  # shared by all ordered questions about these
+        # Ordered questions about the values of the same nodes have the same answer.
+        if nodes is not None and constants.ordered:
             self.key = constants.numeric, constants.question.through, *nodes
         self.found: dict[Constant, ViewResult] = {}
 
@@ -133,7 +134,7 @@ class IndexView:
                 self.asked.append(ViewQuestion(constants, level, node, nodes))
 
     def behind(self, asked: ViewQuestion, constant: Constant) -> ViewResult:
-        """Return the results below a constant of the index that satisfies a question."""
+        """Return the results behind a constant that satisfies the question `asked`."""
         found = asked.found.get(constant)
         if found is None:
             branch = asked.level.get(constant)
@@ -144,7 +145,7 @@ class IndexView:
         return found
 
     def found(self, branch: Branch) -> ViewResult:
-        """Return the results of a branch of the index."""
+        """Return the results behind a branch: matching places, conditional ones, a view to ask."""
         if isinstance(branch, ConditionIndex):
             return b"", (), IndexView(self.shape, branch, self.node, self._alone)
         places = branch if isinstance(branch, list) else [(branch, ())]
@@ -221,7 +222,11 @@ def packed_rows(
 
 
 class DocumentWalk:
-    """One document of a shape, and the places that match it."""
+    """One document of a shape during evaluation: reads its texts, and evaluates its conditions.
+
+    `hits` has the nodes that match each place with conditions on values, as far as they are
+    recorded for this document alone.
+    """
 
     __slots__ = (
         *("_budgets", "_derived", "_held", "_made", "doc", "hits", "read", "residuals", "shape"),
@@ -232,7 +237,8 @@ class DocumentWalk:
         self.shape = shape
         self.doc = doc
         self.read = read
-        self.hits: dict[PatternPlace, Sequence[int]] = {}  # with the nodes that match, ascending
+        # the nodes that match each place, ascending
+        self.hits: dict[PatternPlace, Sequence[int]] = {}
         self.unevaluated: list[NotEvaluated] = []
         self._held: dict[tuple[int, int], bool | NotEvaluated] = {}
         self._derived: dict[tuple[Operand, int], list[tuple[int, str]]] = {}
@@ -251,7 +257,7 @@ class DocumentWalk:
         return self.read.text(*self.shape.structure.places[number])
 
     def matching(self, place: PatternPlace) -> Sequence[int]:
-        """Return the nodes that match a place."""
+        """Return the nodes of the document that match a place, ascending."""
         return matches(self.shape, self.hits, place)
 
     def hit(self, place: PatternPlace, node: int) -> bool:
@@ -303,15 +309,15 @@ class DocumentWalk:
         return self.residuals.holds(condition, item)
 
     def bindings(self, entry: PairEntry) -> Iterable[tuple[int, int]]:
-        """Return the bindings of a pair of variables."""
+        """Return the bindings (first node, second node) of a pair of variables in the document."""
         nodes = self.matching(entry.second)
         return bindings(entry, nodes, self.shape.structure.parents, self.matching)
 
     def derive(self, operand: Operand, node: int) -> list[tuple[int, str]]:
-        """Return the derived nodes of an operand at a node: numbers, after all others, and texts.
+        """Return (number, text) of each derived node of an operand at a node.
 
-        The number of a derived node depends on the order of the calls.  No match contains it, since
-        no user names such a node: only `R_bin` and `R_doc` show it.
+        These numbers follow those of all other nodes and depend on the order of the calls.  No
+        match contains one, since no user names such a node: only `R_bin` and `R_doc` show it.
         """
         known = self._derived.get((operand, node))
         if known is None:
@@ -347,7 +353,8 @@ class ShapeBatch:
         self.rows: list[Packed] = []
         self.owners: list[Sequence[int]] = []
         self._deeper: list[tuple[int, PatternPlace]] = []  # (document, place that matches it)
-        self._behind: list[tuple[IndexView, Sequence[int]]] = []  # to probe next, with documents
+        # (view to probe next, indexes of documents)
+        self._behind: list[tuple[IndexView, Sequence[int]]] = []
         self._answers: dict[tuple[Hashable, ...], list[Any]] = {}
         self._views: dict[tuple[Hashable, int], Any] = {}
 
@@ -361,7 +368,11 @@ class ShapeBatch:
         return [known[one] for one in which]
 
     def find(self, changes: int) -> None:
-        """Compute the matches, given the automaton's number of changes."""
+        """Compute the matches of all documents.
+
+        `changes` is the automaton's number of changes: with another one, cached results are
+        dropped.
+        """
         if self.shape.cache is not None:
             if self.shape.shown != changes:
                 self.shape.views.clear()
@@ -380,7 +391,10 @@ class ShapeBatch:
     # -- Places ----------------------------------------------------------------------------
 
     def _search(self, spot: IndexedPlaces, nodes: Sequence[int], which: Sequence[int]) -> None:
-        """Find the places of a spot that match some of these nodes, and the matches below."""
+        """Find the places of a spot that match one of `nodes` in the documents `which`.
+
+        The matches below these places are found, too.
+        """
         index = spot.valued
         alone = len(nodes) == 1 and spot.parent.structural
         for node in nodes:
@@ -393,7 +407,7 @@ class ShapeBatch:
             self._search_below(place, self.documents[one].hits[place], one)
 
     def _search_below(self, place: PatternPlace, nodes: Sequence[int], which: int) -> None:
-        """Find the matches below a place that matches `nodes` of the document `which`."""
+        """Find and record the matches below a place that matches `nodes` of a document `which`."""
         under = self.shape.under
         for spot in place.spots:
             if spot.valued and (below := under(spot.state, nodes)):
@@ -418,7 +432,11 @@ class ShapeBatch:
             looked = self._behind
 
     def _record(self, found: ViewResult, node: int, which: Sequence[int]) -> None:
-        """Record `found`, what an index has at a node, as matches of the documents `which`."""
+        """Record `found`, the results at a node, for the documents `which`.
+
+        The rows of places that match are added, conditional places are tested, and a view is kept
+        to be probed next.
+        """
         rows, candidates, view = found
         if rows:
             self.take(rows, which)
@@ -436,7 +454,10 @@ class ShapeBatch:
     # -- Questions -------------------------------------------------------------------------
 
     def _evaluate(self, looked: Sequence[tuple[IndexView, Sequence[int]]]) -> None:
-        """Answer the questions of several views, equal questions once for all their documents."""
+        """Answer the questions of some views, each given with its documents.
+
+        Equal questions are answered once for all their documents.
+        """
         wanted: dict[tuple[Hashable, ...], tuple[ViewQuestion, list[int]]] = {}
         for view, which in looked:
             for asked in view.asked:
@@ -505,21 +526,27 @@ class ShapeBatch:
 # -- All documents ---------------------------------------------------------------------------
 
 _TYPES = tuple(BINDINGS.types)
-NODES = 30_000  # the documents so far are evaluated when they have as many
+# Documents are collected until they have this many nodes together, then they are evaluated.
+NODES = 30_000
 
 
 class WitnessColumns:
-    """The growing columns of a batch's witnesses; the automaton must not change meanwhile."""
+    """Collects the witnesses of a batch in growing columns.
+
+    The automaton must not change meanwhile.
+    """
 
     def __init__(self, automaton: Automaton) -> None:
         self._automaton = automaton
         self._shapes = automaton.shapes = automaton.shapes or DocumentShapes()
-        self._docs: list[int] = []  # numbers of documents; elsewhere a document is its place here
+        self._docs: list[int] = []  # numbers of documents; elsewhere a document is its index here
         self._alike: dict[DocumentShape, ShapeBatch] = {}
         self._waiting = 0  # nodes of documents that are not evaluated yet
-        self._numbers: dict[str, int] = {}  # of values, which are texts, by first occurrence
+        # from each value, a text, to its number, in the order of first occurrence
+        self._numbers: dict[str, int] = {}
         self._parts: list[list[Column]] = []
-        self._valued: list[Any] = []  # place of a document << 32 | number of a value in it
+        # index of a document in `_docs` << 32 | number of a value in it
+        self._valued: list[Any] = []
         self._derived: list[tuple[int, ...]] = []  # rows of derived nodes
 
     def add(self, doc: int, streams: tuple[str, ...], document: ReadDocument) -> None:
@@ -568,7 +595,7 @@ class WitnessColumns:
         self._unpack(batches)
 
     def _find(self, together: ShapeBatch) -> None:
-        """Find the rows of the matches of documents, those of derived nodes apart."""
+        """Find the matches of some documents of a shape, as packed rows; derived ones apart."""
         together.find(self._automaton.changes)
         shape, documents = together.shape, together.documents
         if shape.packed:
@@ -590,7 +617,7 @@ class WitnessColumns:
                 together.take(packed, (at,))
 
     def _unpack(self, batches: Sequence[ShapeBatch]) -> None:
-        """Add packed rows, those of a document one after the other, as stage 2 sorts them."""
+        """Add the packed rows of some batches, ordered by document, as stage 2 sorts them."""
         docs: list[int] = []
         widths: list[int] = []  # by document, the number of values that its shape wants
         pieces: list[Packed] = []
@@ -644,7 +671,10 @@ class WitnessColumns:
         return numbers
 
     def _record_values(self, which: Any, numbers: Any) -> None:
-        """Record the numbers of values that occur in documents, given in pairs; -1 is no value."""
+        """Record the values of documents, given as two columns: document index, value number.
+
+        A number of -1 is no value.
+        """
         self._valued.append((which.astype(np.int64) << 32 | numbers)[numbers >= 0])
 
     def _derive(self, entry: PairEntry, walk: DocumentWalk) -> None:

@@ -41,7 +41,9 @@ from xscl.language.unparse import unparse
 # more intervals than those that contain the number.
 
 NARROWEST = -40  # the least width of cells, as a power of two
-FARTHEST = 1e200  # from here on bounds make no interval, and numbers are tested with all
+# An interval with a bound of this size is not indexed as one; a number of this size is tested with
+# all intervals.
+FARTHEST = 1e200
 
 
 class Interval(NamedTuple):
@@ -67,7 +69,7 @@ Cell = tuple[int, int]  # (w, n): the numbers from n * 2^w up to (n + 1) * 2^w
 
 
 class IntervalIndex:
-    """A set of intervals."""
+    """A set of intervals; it finds those that some numbers satisfy."""
 
     __slots__ = ("_cells", "_known", "_widths")
 
@@ -94,7 +96,7 @@ class IntervalIndex:
         self._widths = +self._widths
 
     def kept_by(self, least: float, greatest: float) -> list[Interval]:
-        """Return the intervals that numbers satisfy, given the least and the greatest of them."""
+        """Return the intervals that some numbers satisfy, given their least and greatest one."""
         candidates: set[Interval] | list[Interval] = self._known
         if least == greatest and abs(least) < FARTHEST:
             candidates = [
@@ -182,7 +184,7 @@ class NodeQuestion:
 
     @property
     def ordered(self) -> bool:
-        """True if answers are compared by order."""
+        """True if the answers are compared by `<`, `<=`, `>` or `>=`, alone or as an interval."""
         return self.kind in ("<", "<=", ">", ">=", "interval")
 
 
@@ -238,7 +240,10 @@ def _blunt(lookup: Lookup) -> Order:
 
 
 def plan(conditions: tuple[syntax.Condition, ...]) -> Lookups:
-    """Return the lookups of conditions that must all hold."""
+    """Return the lookups, by which an index finds a set of conditions that must all hold.
+
+    The most selective one is first.  Conditions that no atom answers have no lookup.
+    """
     single: dict[Atom, tuple[int, ...]] = {}
     alternatives: list[Lookup] = []
     for number, condition in enumerate(conditions):
@@ -255,7 +260,10 @@ def plan(conditions: tuple[syntax.Condition, ...]) -> Lookups:
 
 
 def _alternatives(number: int, condition: syntax.Or[syntax.Condition]) -> Iterator[Lookup]:
-    """Yield the lookup of an OR, the condition `number`, if each alternative has an atom."""
+    """Yield one lookup of an OR if each of its alternatives has an atom; else nothing.
+
+    `number` is the index of the OR among the conditions of its step.
+    """
     demands = [demanded(part) for part in condition.parts]
     if len(demands) <= _ALTERNATIVES and all(demand.atoms for demand in demands):
         proved = all(demand.proof and len(demand.atoms) == 1 for demand in demands)
@@ -264,9 +272,10 @@ def _alternatives(number: int, condition: syntax.Or[syntax.Condition]) -> Iterat
 
 
 def _intervals(single: dict[Atom, tuple[int, ...]]) -> list[Lookup]:
-    """Return the lookups of numbers with bounds on both sides, and remove their single bounds.
+    """Return the lookups of values with a lower and an upper bound, as intervals.
 
-    `single` has, by atom, the conditions that the atom proves.
+    `single` has, by atom, the indexes of the conditions that the atom proves.  The atoms of both
+    bounds are removed from it.
     """
     sides: dict[tuple[syntax.Path, syntax.Through | None], tuple[list[Atom], list[Atom]]] = {}
     for atom in single:

@@ -42,7 +42,7 @@ _WORD = itemgetter(1)  # an automaton yields the end of a word, and the word
 
 
 class SubstringIndex:
-    """A set of words, none of them empty."""
+    """A set of words, none of them empty; it finds those that occur in a text."""
 
     __slots__ = ("_built", "_live", "_read", "_recent")
 
@@ -68,7 +68,7 @@ class SubstringIndex:
             self._built.clear()
 
     def within(self, text: str) -> set[str]:
-        """Return the words that occur in a text."""
+        """Return those words of the set that occur in a text."""
         if len(self._recent) > RECENT:
             self._build(GROWTH)
         elif self._recent or len(self._built) > 1:
@@ -111,7 +111,7 @@ class AffixIndex:
 
     def __init__(self, *, at_end: bool) -> None:
         self._at_end = at_end
-        self._live: dict[str, str] = {}  # each to itself: the stored object is returned
+        self._live: dict[str, str] = {}  # from each word to its stored object, which is returned
         self._lengths: defaultdict[str, Counter[int]] = defaultdict(Counter)
 
     def _lengths_like(self, text: str) -> Counter[int]:

@@ -162,7 +162,10 @@ def _tag(test: syntax.NameTest) -> str:
 
 
 def _texts(item: Item, deep: bool) -> Iterator[str]:
-    """Yield the text nodes in an element, with `deep` all below it; a comment ends one, too."""
+    """Yield the text nodes that are children of an element, or with `deep` all text nodes below it.
+
+    A comment separates two text nodes.  An item that is no element has none.
+    """
     if not isinstance(item, etree._Element):
         return
     if deep:

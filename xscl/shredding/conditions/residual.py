@@ -42,14 +42,18 @@ EvaluateLeaves: TypeAlias = "Callable[[Sequence[Any]], Any]"
 
 
 class CompiledOperand(NamedTuple):
-    """A function of the values of leaves; `light` if it needs no budget."""
+    """An operand or a predicate, compiled to a function of the values of its `leaves`.
+
+    `evaluate` takes the values in the order of `leaves`; `light` is True if it runs without a
+    budget.
+    """
 
     leaves: tuple[LeafName, ...]
     evaluate: EvaluateLeaves
     light: bool
 
     def holds(self, nodes: NodeOfVariable) -> bool:
-        """Return True if a predicate holds for nodes."""
+        """Return True if the predicate holds, given the node of each variable."""
         return bool(self.evaluate(values_in(self.leaves, nodes)))
 
 
@@ -110,7 +114,7 @@ def texts_over(operand: syntax.Operand) -> Callable[[NodeOfVariable], list[str]]
 
 
 class _LeafColumns:
-    """The leaves of an operand or a predicate, each a column."""
+    """Numbers the distinct leaves of an operand or a predicate: each one is a column."""
 
     def __init__(self) -> None:
         self.leaves: dict[LeafName, int] = {}

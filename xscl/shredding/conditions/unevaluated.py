@@ -52,7 +52,10 @@ class ExpressionTallies:
             self.noted[document, error.expression] = error.reason
 
     def count(self, ids: Callable[[set[int]], Mapping[int, str]]) -> None:
-        """Add what was noted to the tallies; `ids` returns the ids of documents by number."""
+        """Add the documents noted since the last call to the tallies of their expressions.
+
+        `ids` is a function from numbers of documents to their ids.
+        """
         failed, self.noted = self.noted, {}
         named = ids({document for document, _ in failed}) if failed else {}
         for (document, expression), reason in failed.items():

@@ -422,14 +422,15 @@ def _above(work: Work, node: Node) -> Items:
 
 
 def _component(name: str) -> Callable[[Work, Any], Any]:
-    """Return the function to a part of a time, date or duration, as it is written."""
+    """Return the function of a name such as `year-from-date`: a part of a time or duration."""
     part, _, kind = name.partition("-from-")
 
     def applied(_: Work, value: Any) -> Any:
         if value is None:
             return None
         if isinstance(value, str):
-            if name in FUNCTIONS:  # the shared ones also read dates as feeds write them
+            # These functions, shared with predicates, also read dates as feeds write them.
+            if name in FUNCTIONS:
                 found = FUNCTIONS[name].call(value)
                 return math.nan if found is None else found
             value = cast(kind, value)

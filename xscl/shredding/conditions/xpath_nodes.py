@@ -56,7 +56,7 @@ class Node:
 
     @property
     def is_inner(self) -> bool:
-        """True for the document and for an element with others inside."""
+        """True for the document and for elements with child elements, comments or instructions."""
         return self.kind == "document" or (self.kind == "element" and len(self.value) > 0)
 
     def text(self) -> str:
@@ -175,7 +175,7 @@ class Tree:
 
 
 def place_of(node: Node) -> float:
-    """Return the place of a node of a numbered tree."""
+    """Return the place of a node in document order; its tree must be numbered."""
     return node.at if node.kind != "attribute" or node.parent is None else node.parent.at + node.at
 
 

@@ -78,7 +78,7 @@ ERRORS = (
 
 
 class Untyped(str):
-    """The text of a node, or a part of a sequence of them: a value without a type."""
+    """A text without a type, such as the value of a node."""
 
     __slots__ = ()
 
@@ -192,7 +192,10 @@ def _compared(value: Any) -> Any:
 
 
 def decimal(value: Any) -> Any:
-    """Return a number that is no double as a decimal; as a double if none is so large."""
+    """Return a number as a decimal.
+
+    A float stays as it is; a number that is too large for a decimal becomes a float.
+    """
     if isinstance(value, float):
         return value
     try:
