@@ -215,7 +215,7 @@ def quotient(dividend: int, divisor: int) -> float:
 
 
 def is_decimal(value: Decimal | int) -> bool:
-    """Return True if a number is a decimal without rounding."""
+    """Return True if a `BoundedDecimal` has exactly the value of a number."""
     try:
         return BoundedDecimal(value) == value
     except ValueError:

@@ -48,7 +48,11 @@ class CepError(Exception):
 
 
 class AlgebraError(CepError):
-    """An expression of the algebra that is not well-formed; `kind` is its class as a QueryError."""
+    """An expression of the algebra that is not well-formed.
+
+    ``span`` is its place in the text of a query; ``kind`` is the class of the QueryError that is
+    raised instead where there is such a text.
+    """
 
     code = "algebra"
 

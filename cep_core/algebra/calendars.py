@@ -88,7 +88,10 @@ class Calendar:
         return (_EPOCH + timedelta(seconds=second)).astimezone(self._place).isoformat()
 
     def seconds(self, start: int) -> Iterator[int]:
-        """Yield the instants from a second on, ascending; they end with the year 9999."""
+        """Yield the instants from ``start`` on, ascending, up to the year 9999.
+
+        All are in seconds since 1970.
+        """
         if self._instant is not None:
             yield from (one for one in (self._instant,) if one >= start)
             return
@@ -156,7 +159,8 @@ class Calendar:
 def calendar(text: str, zone: str, text_at: int = 0, zone_at: int = 0) -> Calendar:
     """Return the calendar of an expression and a zone; raises AlgebraError at the wrong part.
 
-    ``text_at`` and ``zone_at`` are the places of both texts in the query, for the error's span.
+    ``text_at`` and ``zone_at`` are the offsets of both in the text of the query, for the error's
+    span.
     """
     fields = [(match[0].upper(), match.span()) for match in re.finditer(r"\S+", text)]
     whole = Extent(text_at, text_at + max(1, len(text)))
@@ -186,7 +190,10 @@ def calendar(text: str, zone: str, text_at: int = 0, zone_at: int = 0) -> Calend
 
 
 def _single(text: str, zone: str, span: Extent, zone_at: int) -> Calendar:
-    """Return the calendar of a date and time; raises AlgebraError outside of the years 2-9999."""
+    """Return the calendar of a date and time; raises AlgebraError outside of the years 2-9999.
+
+    ``span`` is that of the text in the query, ``zone_at`` the offset of the zone, for errors.
+    """
     known = _known_zone(zone, Extent(zone_at, zone_at + max(1, len(zone))))
     found = Calendar(text, known)
     try:

@@ -277,7 +277,7 @@ def require_aggregable(function: str, kind: type | None, span: Extent | None) ->
 def require(
     predicate: ex.Expression, types: ex.SideTypes, functions: ex.Functions
 ) -> ex.Expression:
-    """Return a condition with typed literals (`with_literals`); raise AlgebraError for others."""
+    """Return a predicate with typed literals; raise AlgebraError if it is no condition."""
     predicate = ex.with_literals(predicate, types, functions)
     ex.require_condition(predicate, types, functions)
     return predicate

@@ -107,7 +107,7 @@ class Negative(SpannedNode):
 
 @dataclass(frozen=True, slots=True)
 class Call(SpannedNode):
-    """A function by name."""
+    """A call of the function with a name."""
 
     function: str
     arguments: tuple[Expression, ...]
@@ -208,7 +208,7 @@ FALSE = Constant(False)
 COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 OPERATORS = ("+", "-", "*", "/", "%")
 MOST_NESTED = 120  # levels of an expression: it becomes Python, which reads 200 parentheses
-_LEVELS = 3  # levels for which CASE, COALESCE and IS NULL count: each becomes a function
+_LEVELS = 3  # levels of nesting that CASE, COALESCE and IS NULL count as: each becomes a function
 MOST_PARTS = 100_000  # of an expression; a part that occurs twice counts twice
 
 
@@ -373,7 +373,11 @@ class _Literals:
         self._kind = kind
 
     def settled(self, node: Expression, *, exact: bool = False) -> Expression:
-        """Return a typed expression; a literal alone is a decimal if ``exact``, else a double."""
+        """Return an expression whose decimal literals have types.
+
+        One that stands alone is a decimal if ``exact``, else a double; beside other operands their
+        types decide.
+        """
         match node:
             case Column():
                 return node
@@ -446,7 +450,10 @@ def is_ordered(kind: type | None) -> bool:
 
 
 def _require(node: Expression, kind: type | None, wanted: tuple[type, ...]) -> type | None:
-    """Return the type of an operand; raise AlgebraError if it is none of those wanted."""
+    """Return ``kind``, the type of an operand; raise AlgebraError if it is not among ``wanted``.
+
+    None, the type of a null, is always allowed.
+    """
     if kind not in (*wanted, None):
         expected = f"{_EXPECTED[wanted]} is expected here"
         raise _mistyped(node, f"{expected}, not a value of type {_word(kind)}")

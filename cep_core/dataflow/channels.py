@@ -107,7 +107,7 @@ class Channel:
     def slot(self, allocated: int | None = None) -> int:
         """Take a slot into use and return it: the lowest free one, or one given by `allocated`.
 
-        A channel that takes slots of another channel's allocates none itself.
+        A channel either allocates all its slots or has those of its m-op's input channel.
         """
         self.live += 1
         self.sole = None

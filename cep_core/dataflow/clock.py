@@ -94,7 +94,7 @@ class Batch:
         return bool(self._touched)
 
     def touch(self, stage: BatchStage) -> None:
-        """Schedule a stage to run."""
+        """Schedule a stage to run in `run`, once however often it is touched."""
         self._touched[stage] = None
 
     def run(self, below: float = math.inf) -> None:
@@ -173,7 +173,11 @@ class Lane:
     # -- what m-ops ask for ----------------------------------------------------------------
 
     def before(self, channel: Channel, port: Port) -> Port:
-        """Return the port to connect with a channel: one at which rows wait if it is monotone."""
+        """Return the port to connect with ``channel`` in place of ``port``.
+
+        For a monotone channel it is one whose rows wait in the lane; for an ordered one it is
+        ``port``.
+        """
         if channel.ordered:
             return port
         return LanePort(self, port)

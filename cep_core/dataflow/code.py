@@ -47,9 +47,10 @@ def _of_pair(column: ex.Column) -> str:
 
 
 class Writer:
-    """Writes expressions as Python source; ``slots`` and ``columns`` return that of their leaves.
+    """Writes expressions as Python source.
 
-    A ``binary`` expression reads a pair of rows.
+    ``slots`` returns the source of a constant by its number, ``columns`` that of a column.  A
+    ``binary`` expression reads a pair of rows.
     """
 
     def __init__(

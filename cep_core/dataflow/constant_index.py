@@ -76,7 +76,10 @@ class ConstantIndex:
     def holding(
         self, tests: Sequence[ConstantTest], cells: tuple[Any, ...], row: Row, mask: int
     ) -> int:
-        """Return the mask of those queries of a mask for which all tests hold."""
+        """Return the mask of those queries of a mask for which all tests hold.
+
+        The tests read the cells of a run, a row and the constants of the query.
+        """
         only = self.only
         if only is not None:
             for test in tests:

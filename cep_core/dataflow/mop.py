@@ -325,7 +325,10 @@ class MatchBound:
             self.over = set()
 
     def room(self, time: Hashable) -> int:
-        """Return the number of rows that can be tried before a query may be over `WORK`, plus 1."""
+        """Return the number of rows that can be tried before a query may be over `WORK`, plus 1.
+
+        Rows that were tried at the same ``time`` count, those of other times do not.
+        """
         return WORK + 1 - self._tried.most * (time == self._time)
 
     def attempt(self, time: Hashable, number: int, rows: Tried) -> set[int]:
@@ -366,7 +369,7 @@ class MatchBound:
 
 
 class KeptBound:
-    """The bound `KEPT` of what an m-op keeps for each query, or for each stream of an input."""
+    """Counts what an m-op keeps for each query, or each stream of an input, against `KEPT`."""
 
     def __init__(self) -> None:
         self._room = 0  # the size (in events) that can be added before a query is over the bound
@@ -376,7 +379,10 @@ class KeptBound:
         self._room = 0
 
     def is_full(self, added: int) -> bool:
-        """Add a size in events; return True if a query may be over `KEPT` (see `with_too_much`)."""
+        """Count ``added`` events; return True if a query may be over `KEPT`.
+
+        Then `with_too_much` has to count all that is kept.
+        """
         self._room -= added
         return self._room < 0
 

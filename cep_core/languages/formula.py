@@ -33,7 +33,7 @@ Own: TypeAlias = Callable[[TokenReader], ex.Expression | None]  # None: no value
 
 
 def is_attribute(scope: NameScope, token: LanguageToken) -> bool:
-    """Return True if a name is one of an attribute here, whatever its word means elsewhere."""
+    """Return True if a token names an attribute in a scope, even if it is a keyword elsewhere."""
     try:
         scope.resolve(None, token.text, token.span)
     except AlgebraError:

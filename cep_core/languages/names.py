@@ -31,7 +31,7 @@ def repeated(items: Iterable[ResultItem]) -> Extent | None:
 
 
 class StreamCatalog(Protocol):
-    """The streams that a query may read."""
+    """The streams that a query may read: their names, and their schemas by name."""
 
     def schema(self, name: str) -> Schema | None:
         """Return a stream's schema, None if there is no such stream."""

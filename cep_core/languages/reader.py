@@ -77,13 +77,19 @@ class TokenReader:
         return False
 
     def expect_sign(self, sign: str, why: str = "") -> LanguageToken:
-        """Consume a sign; raise QueryError if another token is next."""
+        """Consume a sign; raise QueryError if another token is next.
+
+        ``why`` follows the sign in the message of the error.
+        """
         if not self.is_sign(sign):
             raise self.expected(f"{sign!r}{why}")
         return self.next()
 
     def expect_word(self, word: str, what: str = "") -> LanguageToken:
-        """Consume a keyword; raise QueryError if another token is next."""
+        """Consume a keyword; raise QueryError if another token is next.
+
+        The error says that ``what`` is expected, by default the keyword.
+        """
         if not self.is_word(word):
             raise self.expected(what or word)
         return self.next()
@@ -198,7 +204,7 @@ class TokenReader:
         """Consume a duration in ticks; raise QueryError if another token is next.
 
         ``bare`` accepts a number of ticks without a unit.  With a hint ``zero``, a duration of no
-        tick is refused as well.
+        tick is refused as well.  The error says that ``what`` is expected, such as ``example``.
         """
         token = self.token
         if type(token.value) is not int or (token.text.isdigit() and not bare):

@@ -65,7 +65,11 @@ def bound_of(pattern: PatternMatch) -> ex.Expression | None:
 
 
 def ways(tree: PatternTree, mark: str) -> list[PatternTree]:
-    """Return the chains of single events through a pattern, none if it has anything else."""
+    """Return the chains of single events that are the ways through a pattern.
+
+    The result is empty if the tree has loops, absences, UNTIL or unordered parts, if a step has
+    another mark than next (``mark`` is that of steps without one), or if the ways are too many.
+    """
     match tree:
         case One(component, own, ()):
             return [One(component)] if (own or mark) == "next" else []
@@ -117,10 +121,10 @@ class _Sequence:
         self.kept = self._kept_times()  # times that become columns
 
     def _kept_times(self) -> set[PartKey]:
-        """Return the times that are read above a pair whose row does not have them.
+        """Return the times of events that have to become columns, as the rows of pairs lack them.
 
-        Such a row begins with its first event and ends with its last one.  Parentheses to the right
-        need all times, and the ends of their first events as ranks.
+        The row of a pair has the begin of its first event and the end of its last one.  Parentheses
+        to the right need all times, and the ends of their first events as ranks.
         """
         order, firsts = components_of(self.tree), set(_firsts(self.tree))
         read = {(_key(part), order[-1]) for part in self.pattern.parts[: len(self.pattern.schema)]}

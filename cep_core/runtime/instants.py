@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 class CalendarInstant(NamedTuple):
-    """An instant of a calendar, by the calendar's name; ``at`` is its local time."""
+    """An instant of a calendar, which is given by its name.
+
+    ``time`` is in ticks, ``at`` is the local time as text.
+    """
 
     time: int
     calendar: str

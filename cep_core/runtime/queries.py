@@ -245,7 +245,7 @@ class RegisteredQueries:
         others = [one for one in self.by_name.values() if seen is None or seen(one.name)]
         return Counter(op for other in others for op in own.intersection(other.held))
 
-    # -- inside ----------------------------------------------------------------------------
+    # -- from texts to operators ------------------------------------------------------------
 
     def _prepare(self, text: str | Node, language: str) -> AlgebraQuery:
         """Return a query as algebra."""

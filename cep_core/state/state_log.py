@@ -89,8 +89,10 @@ class StateWriter:
         return {"held": [holder, list(map(self._number, operators))]}
 
     def lanes(self) -> PlainData:
-        """Return the entry of the lanes, (lateness, time before which all is closed) each, and of
-        how often operators were over a bound, by number.
+        """Return the entry of the lanes and of the operators that were over a bound.
+
+        It has (lateness, time before which all epochs are closed) of each lane, and by number of an
+        operator how often it was over a bound.
         """
         left_out = {
             self._number(operator): mop.left_out[operator.slot]

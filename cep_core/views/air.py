@@ -168,7 +168,10 @@ class _Drawing:
 
 
 def _below_unary(node: Node, after: _Unary) -> tuple[Node, _Unary]:
-    """Return the input below a chain of selections and projections, and the chain then `after`."""
+    """Return the input below a chain of selections and projections, and one step for the chain.
+
+    The step is that of the chain followed by ``after``.
+    """
     while isinstance(node, Select | Project):
         if isinstance(node, Select):
             both = node.predicate, after.predicate
@@ -209,7 +212,10 @@ def _constant(value: Any) -> Element:
 
 
 class _Reading:
-    """Makes the expression of an automaton; that of a state is made once for all its edges."""
+    """Makes algebra from the states and edges of an AIR document.
+
+    The node of a state is made once, for all edges that leave the state.
+    """
 
     def __init__(
         self, states: Sequence[Element], edges: Sequence[Element], functions: Functions

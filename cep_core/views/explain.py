@@ -110,7 +110,10 @@ def _static(shape: PredicateShape) -> str:
 
 
 def name_of(operator: Operator) -> str:
-    """Return the name of an operator's stream."""
+    """Return the name of an operator's stream: of a base stream its own, else `label.slot`.
+
+    The label is that of the m-op.
+    """
     if operator.mop is None:
         return str(operator.wanted.definition)
     return f"{operator.mop.label}.{operator.slot}"

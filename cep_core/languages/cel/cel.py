@@ -83,7 +83,7 @@ class _Parser:
         return node, reader.publication()
 
     def _groups(self, schema: Schema) -> list[LanguageToken] | None:
-        """Parse GROUP BY; return None without it."""
+        """Parse GROUP BY; return the tokens of its attributes, None without GROUP BY."""
         reader = self.reader
         if not reader.take_word("GROUP"):
             return None
@@ -291,7 +291,7 @@ class _Parser:
         part.expect_end("a comma or '}'")
         return expression
 
-    # -- pieces ----------------------------------------------------------------------------
+    # -- predicates and braces -------------------------------------------------------------
 
     def _predicate(self, part: TokenReader, scope: NameScope) -> Expression:
         if part.token.kind == "end":
@@ -399,7 +399,10 @@ def _aggregate(name: LanguageToken, given: list[Expression]) -> Aggregate:
 
 @dataclass(frozen=True, slots=True)
 class OneStream:
-    """The names of FILTER (and SELECT, where decorators are not allowed)."""
+    """The scope of an expression over one stream, as in FILTER and SELECT.
+
+    Only if ``decorated`` a name may be written `$1.name`.
+    """
 
     schema: Schema
     decorated: bool = True

@@ -53,7 +53,10 @@ class Scopes:
         return self._lowered(self.pattern.tree, self.filters, self.tests, self.items, self.rules)
 
     def _outside(self, group: PatternGroup, reference: Part) -> Part:
-        """Return the part of a group's row that a reference reads; a moment has its own times."""
+        """Return the part of a group's row that stands for a part inside the group.
+
+        A moment has times of its own.
+        """
         if group.time is not None and reference.index is None:
             return Part(group.number, reference.role)
         return Part(group.number, "value", self._kept.index(reference))

@@ -416,7 +416,10 @@ class ComponentReader:
         return number
 
     def _until(self, runs: bool) -> int | None:
-        """Read UNTIL and the types that end a run; return their component, None without UNTIL."""
+        """Read UNTIL and the types that end a run; return their component, None without UNTIL.
+
+        ``runs`` says that the component before UNTIL is a run; for any other UNTIL is an error.
+        """
         reader = self.reader
         if not self._is_clause("UNTIL"):
             return None
@@ -430,7 +433,10 @@ class ComponentReader:
         return number
 
     def _types(self) -> tuple[list[algebra.Stream], str]:
-        """Read a type, or ANY of several; return their streams and the default name."""
+        """Read a type, or ANY of several; return their streams and their default name.
+
+        The default is the name of a component that has no variable.
+        """
         reader = self.reader
         if not self._is_any():
             first = reader.token

@@ -86,7 +86,10 @@ class _Query:
     values: ValueReader
 
     def read(self, pattern: ReadPattern, span: Extent) -> tuple[Node, str | None]:
-        """Read the clauses behind the pattern; return the query, and what it publishes."""
+        """Read the clauses behind the pattern; return the query and the name that it publishes.
+
+        The name is None without PUBLISH.  ``span`` is that of the pattern, for errors.
+        """
         reader = self.reader
         simultaneous = reader.take_word("NONSTRICT")
         at = reader.at

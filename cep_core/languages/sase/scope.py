@@ -232,7 +232,11 @@ class Variables:
         span: Extent,
         functions: ex.Functions,
     ) -> ex.Expression:
-        """Return an aggregate over a run: of an attribute (name), an expression or (None) rows."""
+        """Return an aggregate over a run, of an attribute (name), an expression or (None) its rows.
+
+        ``index`` is what stands in the brackets: "" for the whole run, "..i-1" for the rows before
+        the current one.
+        """
         before = index.startswith("..")
         if not variable.repeated or index not in ("", "..i-1"):
             whole = f"{variable.name}[]" if variable.repeated else "b[] of a component B+ b[]"
@@ -330,9 +334,10 @@ class Variables:
         )
 
     def lenient(self, node: ex.Expression, positive: bool = True) -> ex.Expression:
-        """Return a condition if ``positive``, else its opposite, true where attributes are lacking.
+        """Return an equal condition without NOT, or with ``positive`` False its opposite.
 
-        So NOT is applied to atoms: what an event lacks is neither equal nor unequal to anything.
+        NOT is applied to atoms, and an atom is also true where an event lacks its attribute: what
+        is lacking is neither equal nor unequal to anything.
         """
         match node:
             case ex.And(items) | ex.Or(items):
@@ -381,7 +386,10 @@ class Variables:
         ]
 
     def require_single(self, expression: ex.Expression) -> None:
-        """Raise AlgebraError unless a result has one value of each column of an expression."""
+        """Raise AlgebraError if an expression reads what a result has no single value of.
+
+        That is an attribute of each row of a run, or one of a negated component.
+        """
         for column in ex.walk(expression):
             if not isinstance(column, ex.Column):
                 continue

@@ -52,7 +52,10 @@ class Fragment:
         self.accumulators: list[WindowAccumulator] = [accumulator(f) for f in definition.functions]
 
     def saved(self, kept: tuple[int, Row, Row], number: OperatorNumber) -> list[Any]:
-        """Return a kept row as plain data: the row, and the numbers of its operators."""
+        """Return a kept row as plain data: [row, the numbers of the operators that have it].
+
+        ``number`` returns the number of an operator.
+        """
         return [kept[1], [number(operator) for operator in self.operators]]
 
     def enter(self, number: int, row: Row, inputs: Row) -> None:

@@ -91,7 +91,7 @@ class OuterJoinMOp(SlotWiseMOp, OrderedMOp):
         self.place = EACH_ROW if self._keeps[_RIGHT] else active.place(definition.filter)
         shape, self._constants = definition.filter
         self._holds, self._keys = shape.holds, shape.keys
-        # A scan is about six times as fast as a test of each row that waits.
+        # A scan of all rows that wait is about six times as fast as a test of each.
         joins = shape.disjuncts[0].joins if len(shape.disjuncts) == 1 else {}
         self._scan = shape.instances(frozenset(joins.values())) if definition.follows else None
         width = [one.wanted.width for one in reversed(first.inputs)]

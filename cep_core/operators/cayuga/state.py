@@ -143,7 +143,7 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
                 kept.change(lambda one: None if id(one) in gone else one, key)  # noqa: B023
         self._met.clear()
         bound = self._bound
-        if self._untried:  # an untried row may be the next one: no later row may meet it
+        if self._untried:  # an untried row may be the next one: the instance meets no later row
             for key in self._untried.keys() & kept.groups.keys():
                 self._forget(self._untried[key], key)
             self._untried.clear()
@@ -318,7 +318,10 @@ def _bounds_of(
 
 
 def _last_of(bounds: Sequence[tuple[int, int]]) -> Callable[[Row], Any]:
-    """Return a function from an instance's row to the last time a row may meet it; None: never."""
+    """Return a function from an instance's row to the last time at which a row may meet it.
+
+    It returns `END` without a bound, and None if no row may meet the instance.
+    """
     if not bounds:
         return lambda row: END
     if len(bounds) == 1 and bounds[0][0] == 0:
@@ -368,7 +371,7 @@ class SequenceMOp(StateMOp):
                 known[2].append(row)
 
     def flush(self, now: int) -> None:
-        """Emit the pairs of the epoch with the right rows of the least rank."""
+        """Emit the pairs of each instance with the epoch's right rows of the least rank."""
         least, self._least = self._least, {}
         for (older, members), _, rows in least.values():
             if (left := self._bound.left(members)) is not None:  # a query may be over the bound

@@ -132,7 +132,7 @@ class MatchShape:
 
     @cached_property
     def values(self) -> Callable[[Cells], tuple[Any, ...]]:
-        """The function from cells to the values of a result."""
+        """The function from the cells of a complete run to the values of its result row."""
         sources = [self._value(part) for part in self.parts[: self.outputs]]
         text = "".join(f"{source}, " for source in sources)
         made: Callable[[Cells], tuple[Any, ...]] = function_of(
@@ -181,9 +181,11 @@ class MatchShape:
     def _tested(
         self, read: Iterable[Conjunct], place: int, begins: bool
     ) -> list[tuple[str | None, Conjunct]]:
-        """Return (`when` of `_test`, condition) for each test with a row of the component `place`.
+        """Return (skip, conjunct) for each condition that is tested with a row of a component.
 
-        With `begins` the row is the first one of the component, else a later one.
+        ``place`` is the component; with `begins` the row is its first one, else a later one.
+        ``skip`` is the source of a condition on the run for which the test is left out, None if it
+        is always made.
         """
         found: list[tuple[str | None, Conjunct]] = []
         for one in read:

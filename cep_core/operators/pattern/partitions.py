@@ -15,7 +15,7 @@ from cep_core.algebra.expressions import Column, Compare
 from cep_core.algebra.pattern_tree import Absent, Chain, Choice, Loop, One, PatternTree, Unordered
 from cep_core.algebra.patterns import Conjunct
 
-Keys: TypeAlias = Mapping[int, tuple[int, ...]]  # by component its columns, equally many for all
+Keys: TypeAlias = Mapping[int, tuple[int, ...]]  # by component: key columns, as many for each
 
 
 class Partitions(NamedTuple):

@@ -157,9 +157,10 @@ class DiscardedRuns(NamedTuple):
 
 
 class Policies:
-    """The policy of one m-op: the runs that its queries discard, and until when they are closed.
+    """The policy of one m-op: the runs that its queries discard, and when they begin no runs.
 
-    ``key_of`` has for each component the function from a row to its partition.
+    `closed` has by partition the time up to which a query begins none.  ``key_of`` has for each
+    component the function from a row to its partition.
     """
 
     def __init__(

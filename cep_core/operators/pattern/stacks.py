@@ -85,7 +85,10 @@ Completed: TypeAlias = tuple[Row, Sequence[Stack], int]
 
 
 class ActiveStacks(SharedRuns):
-    """Sequences of one shape by active instance stacks, partitioned by the equivalence tests."""
+    """Evaluates plain sequences of one shape by active instance stacks.
+
+    Each partition by the equivalence tests has its own stacks.
+    """
 
     def __init__(self, first: Wanted, number: int) -> None:
         super().__init__(first, number)
