@@ -27,8 +27,8 @@ _LIMIT = Decimal(10**DIGITS_BEFORE)
 _LOWEST = _LIMIT.copy_negate()
 _UNIT = Decimal(1).scaleb(-DIGITS_AFTER)
 _ZERO = Decimal(0).quantize(_UNIT)
-# A product of two decimals is exact in 76 digits.  A quotient below 10 ** 20 has 58 of 80 digits
-# after its point; it is midway between two decimals, or at least 10 ** -57 from every midway.
+# A product of two decimals is exact in 76 digits.  A quotient below 10 ** 20 has 58 digits or more
+# after its point.  So it rounds right: it is midway between decimals, or 10 ** -57 from any midway.
 CONTEXT = Context(prec=80, rounding=ROUND_HALF_EVEN, Emin=-9_999, Emax=9_999)
 """The context of exact arithmetic on decimals; the context of the thread is not used."""
 
@@ -51,7 +51,7 @@ class BoundedDecimal(Decimal):
         return made
 
     def __str__(self) -> str:
-        """Return the digits without an exponent, and without zeros that say nothing."""
+        """Return the digits without an exponent, and without zeros at the end behind the point."""
         text = f"{self:f}"
         return text.rstrip("0").rstrip(".") if "." in text else text
 

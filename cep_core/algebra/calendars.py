@@ -27,7 +27,7 @@ from cronsim import CronSim, CronSimError
 from cep_core.errors import AlgebraError, Extent, near_miss
 from cep_core.events import CALENDAR
 
-MOST = 10_000  # instants in one rise of the clock; of more, `passed` returns the last ones
+MOST = 10_000  # the most instants in one rise of the clock; of more, `passed` returns the last
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
 _FIRST = int((datetime(2, 1, 1, tzinfo=UTC) - _EPOCH).total_seconds())
@@ -60,13 +60,13 @@ class Calendar:
 
     @property
     def name(self) -> str:
-        """The name of its stream: AT and ZONE as a query has them."""
+        """The name of its stream, `AT '0 9 * * *' ZONE 'Europe/Berlin'`; without ZONE for UTC."""
         zone = "" if self.zone == "UTC" else f" ZONE '{self.zone}'"
         return f"{CALENDAR}{self.expression}'{zone}"
 
     @property
     def words(self) -> str:
-        """The expression in words."""
+        """The times of the calendar as an English phrase, with its zone."""
         if self._instant is not None:
             return f"once, at {self.expression}"
         return f"{CronSim(self.expression, _EPOCH).explain()}, {self.zone}"

@@ -38,7 +38,11 @@ def project(
     span: Extent | None = None,
     nulls: Ordered[type] = (),
 ) -> nodes.Project:
-    """Return named expressions over a source; ``nulls``: the types of columns always null."""
+    """Return a projection of a source to named expressions.
+
+    ``nulls`` has for each column the type that it gets if its expression is always null; without
+    ``nulls`` it is str.
+    """
     types = {2: source.schema.types}
     made = [ex.with_literals(column, types, functions) for _, column in columns]
     kinds = [ex.type_of(column, types, functions) for column in made]
@@ -146,7 +150,7 @@ def window_join(
     functions: ex.Functions = ex.FUNCTIONS,
     span: Extent | None = None,
 ) -> nodes.WindowJoin:
-    """Return ⋈ of two streams."""
+    """Return ⋈ of two streams: pairs at most ``window`` ticks apart that satisfy the predicate."""
     require_window(window, functions)
     predicate = require(predicate, pair_types(left, right), functions)
     schema = paired_schema(left.schema, right.schema, span)
@@ -164,7 +168,11 @@ def outer_join(
     paired: bool = True,
     moment: bool = False,
 ) -> nodes.OuterJoin:
-    """Return the pairs (if ``paired``) and the rows without a partner, see `nodes.OuterJoin`."""
+    """Return an outer join: pairs (if ``paired``) and rows without a partner (`nodes.OuterJoin`).
+
+    ``bounds`` are the least and the greatest b.t1 - a.t1 of a pair, in ticks.  ``alone`` says for
+    the left and the right side whether a row without a partner comes out.
+    """
     lower, upper = bounds
     if alone != (True, False) if lower is None else moment or not paired:
         raise AlgebraError("pairs without a lower bound, and they alone, may have left rows only")

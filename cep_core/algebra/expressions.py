@@ -55,7 +55,7 @@ class Column(SpannedNode):
 
 @dataclass(frozen=True, slots=True)
 class Constant(SpannedNode):
-    """A value that is part of the query's shape; 1, 1.0 and True are three."""
+    """A fixed value, part of the query's shape, unlike a `Parameter`; 1, 1.0 and True differ."""
 
     value: str | int | float | bool | None
 
@@ -100,7 +100,7 @@ class Arithmetic(SpannedNode):
 
 @dataclass(frozen=True, slots=True)
 class Negative(SpannedNode):
-    """- operand."""
+    """The operand with the other sign: `- operand`."""
 
     operand: Expression
 
@@ -305,9 +305,10 @@ def rewrite(node: Expression, change: Callable[[Expression], Expression]) -> Exp
 
 
 def moved(node: Expression, places: Mapping[tuple[int, int], Expression]) -> Expression:
-    """Return the expression with columns replaced; a leaf gets the span of the column.
+    """Return the expression with columns replaced; other columns stay.
 
-    ``places`` has the replacements by (side, index); other columns stay.
+    ``places`` has the replacements by (side, index).  One that is a leaf gets the span of the
+    column in whose place it stands.
     """
 
     def change(part: Expression) -> Expression:
@@ -320,7 +321,7 @@ def moved(node: Expression, places: Mapping[tuple[int, int], Expression]) -> Exp
 
 
 def _malformed(node: Expression) -> str | None:
-    """Return the fault of an expression itself, apart from its operands, or None."""
+    """Return the fault of an expression itself, apart from its operands, as text, or None."""
     match node:
         case Column(_, index) | Parameter(index) if type(index) is int:
             return None
@@ -409,7 +410,7 @@ class _Literals:
         """
         others = [self.settled(part) for part in parts if not _is_literal(part)]
         if len(others) == len(parts):
-            return others  # no literal needs their types; most comparisons have none
+            return others  # no literal takes its type from the others, as in most comparisons
         kinds = [*map(self._kind, others)]
         wanted = not kinds or (float not in kinds and (exact or BoundedDecimal in kinds))
         settled = iter(others)
@@ -431,7 +432,7 @@ _NARROWER: Mapping[type, tuple[type, ...]] = {float: (int, BoundedDecimal), Boun
 
 
 def is_narrower(kind: type | None, wanted: type) -> bool:
-    """Return True if values of a type are accepted where another type is wanted."""
+    """Return True if values of another type ``kind`` are accepted where ``wanted`` is declared."""
     return kind in _NARROWER.get(wanted, ())
 
 

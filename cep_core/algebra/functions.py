@@ -96,7 +96,7 @@ def _string(value: object) -> str | None:
 
 
 def _whole(apply: Callable[[Any], int]) -> Callable[[Any], Any]:
-    """Extend a function from numbers to whole numbers: infinities stay as they are."""
+    """Return a function from numbers to whole numbers that returns infinities as they are."""
     return lambda value: value if math.isinf(value) else apply(value)
 
 
@@ -114,7 +114,7 @@ _COMPARED = 256
 
 @lru_cache(maxsize=4096)
 def _segments(pattern: str) -> tuple[tuple[re.Pattern[str], int], ...]:
-    r"""Return expressions of the texts between the % of a pattern of LIKE, with their lengths.
+    r"""Return, for each text between the % of a pattern of LIKE, its regular expression and length.
 
     `_` is one character; \ before %, _ or \ is the character itself.
     """
@@ -136,7 +136,7 @@ def like(text: str, pattern: str) -> bool:
     Each segment is taken as far left as it can be, so that no choice has to be undone.
     """
     read(text)
-    if "_" in pattern:  # a segment with it may be compared at each place
+    if "_" in pattern:  # a segment with `_` may be compared at each character of the text
         current_budget().spend(len(text) * len(pattern) // _COMPARED)
     (first, _), *others = _segments(pattern)
     if not others:

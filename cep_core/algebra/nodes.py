@@ -189,12 +189,12 @@ class Rules:
     """The options of a pattern beside its tree and its conditions.
 
     ``window`` bounds last.t1 - first.t1, which is less than it or, if it is ``inclusive``, not
-    more.  With ``simultaneous`` an event may begin when the one before it ends.  ``mark`` is that
-    of steps without one.  ``partition`` has for each input the columns by which its rows are
-    divided; None: it belongs to no partition.  ``target`` is the component x of the policies that
-    skip to first x or last x.  ``spans`` are the durations that the tree names by their places: of
-    unordered parts and absences.  An event that fails ``tests``, but not the predicate, is not
-    taken, and blocks others as if it were taken.
+    more.  With ``simultaneous`` an event may begin when the one before it ends.  ``mark`` is the
+    mark of steps that have none of their own.  ``partition`` has for each input the columns by
+    which its rows are divided, None for an input outside of all partitions.  ``target`` is the
+    component x of the policies that skip to first x or last x.  ``spans`` are the durations of
+    unordered parts and absences; the tree names each by its index.  An event that satisfies the
+    predicate, but fails ``tests``, is not taken, and blocks others as if it were taken.
     """
 
     window: Expression | None = None

@@ -16,7 +16,10 @@ Tree = TypeVar("Tree")
 
 
 class _Field(NamedTuple):
-    """A field with operands: a tuple of several, or one that may be None if it is optional."""
+    """A field of a dataclass that holds operands.
+
+    ``several``: a tuple of them; ``optional``: one of them or None; neither: one of them.
+    """
 
     name: str
     several: bool
@@ -51,7 +54,10 @@ def operands(tree: Any, kind: str) -> list[Any]:
 
 
 def with_operands(tree: Tree, kind: str, change: Callable[[Any], Any]) -> Tree:
-    """Return a tree with its direct operands of a kind changed; itself if none of them is."""
+    """Return a tree with ``change`` applied to its direct operands of a kind.
+
+    If no operand changes it is the same object.
+    """
     tree_class: Any = type(tree)
     changed: dict[str, Any] = {}
     for name, several, _ in _fields_of(tree_class, kind):

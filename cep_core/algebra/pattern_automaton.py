@@ -91,7 +91,7 @@ class PatternState(NamedTuple):
 
     @property
     def grown(self) -> int:
-        """The bit, behind two for each move, that says that a move of ``longest`` was made."""
+        """The bit of `Run.dead`, behind two for each move, that says that a longest run grew."""
         return 1 << 2 * len(self.moves)
 
 
@@ -126,7 +126,7 @@ def automaton_of(
 
 
 def _numbered(tree: pattern_tree.PatternTree, numbers: Iterator[int]) -> pattern_tree.PatternTree:
-    """Return a tree whose loops have numbers of their own."""
+    """Return a tree in which each loop has the next of ``numbers``, inner loops first."""
     tree = with_operands(tree, "PatternTree", lambda part: _numbered(part, numbers))
     if isinstance(tree, pattern_tree.Loop):
         return replace(tree, number=next(numbers), begun=False)
@@ -140,7 +140,11 @@ def _state(
     mark: pattern_tree.StepMark,
     ends: tuple[Absences, ...],
 ) -> PatternState:
-    """Return the state with some ways out; ``places`` has the numbers of states by their trees."""
+    """Return the state that has ``ways`` out, each with the rest of the tree behind it.
+
+    ``places`` has the numbers of states by their trees, ``paces`` those of loops by number.
+    ``mark`` is that of the pattern; ``ends`` has the last absences of each way to end here.
+    """
     looks = list(dict.fromkeys(way.look for way, _ in ways))
     ended_by, moves = [0] * len(ways), []
     strict = partition = longest = 0

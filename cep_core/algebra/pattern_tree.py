@@ -23,7 +23,7 @@ Policy: TypeAlias = Literal[
 class One:
     """One event of a component; without a mark, the mark of the pattern (`Rules`) holds.
 
-    No event of the components ``until`` may be between it and the event before.
+    No event of the components ``until`` may be between this event and the one taken before.
     """
 
     component: int
@@ -96,7 +96,7 @@ PatternTree: TypeAlias = One | Loop | Chain | Choice | Unordered | Absent
 
 
 def stops_of(tree: PatternTree) -> tuple[int, ...]:
-    """Return the components in `until` of a step or loop itself, not of a tree inside it."""
+    """Return the components in the `until` of the root of a tree, () if it has none."""
     match tree:
         case One(until=stops):
             return stops
@@ -113,7 +113,7 @@ def components_aside(tree: PatternTree) -> set[int]:
 
 
 def renumbered(tree: PatternTree, places: Mapping[int, int]) -> PatternTree:
-    """Return a tree with other numbers of components; ``places`` maps the present ones."""
+    """Return a tree with other numbers of components; ``places`` maps old numbers to new ones."""
     tree = with_operands(tree, "PatternTree", lambda part: renumbered(part, places))
     match tree:
         case Absent(component):

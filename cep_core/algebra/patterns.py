@@ -91,7 +91,10 @@ class Conjunct(NamedTuple):
 def conjuncts_in(
     predicate: ex.Expression, parts: Sequence[Part], *, test: bool = False
 ) -> list[Conjunct]:
-    """Return the conditions of a predicate over some parts."""
+    """Return the conjuncts of a predicate, whose columns are indexes into ``parts``.
+
+    ``test``: they end a match in place of filtering.
+    """
     found: list[Conjunct] = []
     for node in conjuncts_of(predicate):
         read = tuple(parts_in(node, parts))

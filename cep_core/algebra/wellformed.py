@@ -23,7 +23,7 @@ MOST_LEVELS = 150  # of operators above one another
 def well_formed(node: Node, functions: Functions) -> Node:
     """Return the node as the constructors make it; raises AlgebraError if they do not."""
     _require_bounded(node)
-    made: dict[int, Node] = {}  # one that occurs twice is made once
+    made: dict[int, Node] = {}  # by `id`: a node that occurs twice is made once
 
     def again(part: Node) -> Node:
         if id(part) not in made:
@@ -71,7 +71,7 @@ def _checked(node: Node, over: Node, functions: Functions) -> Node:
 
 
 def _remade(node: Node, functions: Functions) -> Node:
-    """Return a node over the same sources as its constructor makes it."""
+    """Return a node as its constructor makes it from the same sources and parameters."""
     names = node.schema.names
     match node:
         case algebra.Stream(name):

@@ -119,7 +119,7 @@ class Channel:
         return self._next - 1
 
     def release(self, slot: int) -> None:
-        """Release a slot."""
+        """Release a slot: if this channel has allocated it, another stream may get it."""
         self.live -= 1
         if slot < self._next:  # allocated by this channel
             heappush(self._free, slot)
@@ -147,7 +147,7 @@ class Channel:
         self._find_sole()
 
     def emit(self, row: Row, members: Members) -> None:
-        """Pass a row to the ports that listen to its streams."""
+        """Pass a row to the ports that listen to some of the streams in ``members``."""
         self.rows += 1
         if self.sole is not None:
             self.sole.receive(row, members)

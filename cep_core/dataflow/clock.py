@@ -55,7 +55,7 @@ class EpochMOp(Counted, Protocol):
     depth: int
 
     def flush(self, now: int) -> None:
-        """Emit the results that need all rows of the epoch, or whose deadline it is."""
+        """Emit the results that need all rows of the epoch ``now``, or that are due then."""
 
     def finish(self, now: int) -> None:
         """Delete and install instances at the end of an epoch."""
@@ -159,7 +159,8 @@ class Lane:
         self.uses = 0  # the number of operators and queries in it
         self.now: int | None = None  # the epoch that is being processed
         self.fresh: set[tuple[Port, int]] | None = None  # during a replay: slots that get rows
-        self.connected: list[tuple[Port, int]] | None = None  # slots, of the current registration
+        # (port, slot) that the current registration has connected; None: there is none
+        self.connected: list[tuple[Port, int]] | None = None
         self._late = late
         self._rows: dict[int, list[WaitingRow]] = {}
         self._epochs: list[int] = []
@@ -208,7 +209,10 @@ class Lane:
     # -- rows ------------------------------------------------------------------------------
 
     def wait(self, port: Port, row: Row, members: Members) -> None:
-        """Keep a row until its epoch; pass on one of the current epoch, report a late one."""
+        """Keep a row until its epoch; pass on one of the current epoch, report a late one.
+
+        If all epochs before it are closed, a row that does not concern the port is dropped.
+        """
         time = row[1]
         if time == self.now:
             port.receive(row, members)

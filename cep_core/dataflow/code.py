@@ -37,7 +37,7 @@ ATOM_ERRORS = (Exception,)  # whatever a user's function raises makes its atom f
 
 
 def _of_query(slot: int) -> str:
-    """Return the Python source of the constant of a slot."""
+    """Return the Python source of the constant number ``slot`` of a query."""
     return f"k[{slot}]"
 
 
@@ -136,7 +136,10 @@ class Writer:
         return f"({self.value(item)}{loops})"
 
     def _case(self, items: Sequence[ex.Expression]) -> str:
-        """Return the source of CASE, whose conditions are evaluated atom by atom."""
+        """Return the source of CASE over (condition, value, .., value of ELSE).
+
+        The conditions are evaluated atom by atom.
+        """
         pairs = zip(items[:-1:2], items[1::2], strict=True)
         made = [f"{self.value(value)} if {self.by_atoms(test)} else" for test, value in pairs]
         return f"({' '.join(made)} {self.value(items[-1])})"
@@ -217,9 +220,10 @@ def either(quick: str, careful: str, writer: Writer, arguments: str = _ARGUMENTS
 def guarded(
     node: ex.Expression, writer: Writer, body: str = "return {}", arguments: str = _ARGUMENTS
 ) -> Any:
-    """Return a compiled function: `body` is its source, with `{}` for that of a condition.
+    """Return a compiled function that tests a condition.
 
-    It never raises: where evaluation fails, the atom that fails is false.
+    `body` is its source, with `{}` in place of that of the condition.  The function never raises:
+    where evaluation fails, the atom that fails is false.
     """
     quick, careful = writer.condition(node), writer.by_atoms(node)
     return either(body.format(quick), body.format(careful), writer, arguments)

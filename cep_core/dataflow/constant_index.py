@@ -49,7 +49,7 @@ class ConstantIndex:
         self.queries: dict[Constants, int] = {}
         self._of_query: dict[int, Constants] = {}
         self.only: Constants | None = None  # the constants if all queries have the same
-        self._ladders: dict[ConstantTest, list[_Ladder]] = {}  # built when first asked for
+        self._ladders: dict[ConstantTest, list[_Ladder]] = {}  # by test; built when first asked for
 
     def add(self, constants: Constants, query: int) -> None:
         """Add a query with its constants; ``query`` is the number of its bit in masks."""
@@ -152,7 +152,8 @@ class _Ladder:
         self._constants = [constants for constants, _ in steps]
         self._queries = [queries for _, queries in steps]
         self._stride = 1 + len(steps) // _MOST_SUMS
-        self._below: list[int] = []  # by block of `stride` items: the queries of all items before
+        # masks: the queries of all items before each block of `_stride` items
+        self._below: list[int] = []
         self.everyone = 0
         for place, queries in enumerate(self._queries):
             if not place % self._stride:
@@ -160,7 +161,10 @@ class _Ladder:
             self.everyone |= queries
 
     def holding(self, holds: Holds, cells: tuple[Any, ...], row: Row) -> int:
-        """Return the queries (mask) for which a test holds: those before a place, or from it on."""
+        """Return the mask of the queries for which a test holds.
+
+        As they are ordered by a constant, these are all before an index, or all from it on.
+        """
         constants = self._constants
         first = holds(cells, row, constants[0])
         if len(constants) == 1 or holds(cells, row, constants[-1]) == first:

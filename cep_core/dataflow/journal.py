@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 
 class Note(NamedTuple):
-    """A thing that is kept, and the m-op or lane that keeps it."""
+    """A kept object, such as a row, and the m-op or lane that keeps it."""
 
     keeper: Any
     thing: Any

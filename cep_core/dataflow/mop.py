@@ -117,7 +117,8 @@ class MOp(ABC):
     """A multi-operator: its label, its depth in the plan, and the operators that it implements."""
 
     single: ClassVar[bool] = False  # whether it makes each row of one row of an input
-    joins: ClassVar[bool] = False  # whether it makes a row of several that come in any order
+    # whether it makes a row of several rows, which may come in any order
+    joins: ClassVar[bool] = False
     journals: ClassVar[bool] = False  # whether it journals its state; else the log compares it
     lane: Lane | None = None
     _output: Channel
@@ -209,7 +210,7 @@ class OrderedMOp(MOp):
         self._armed = False  # whether an eviction is scheduled
 
     def flush(self, now: int) -> None:
-        """Emit the results that need all rows of the epoch, or whose deadline it is."""
+        """Emit the results that need all rows of the epoch ``now``, or that are due then."""
 
     def finish(self, now: int) -> None:
         """Delete and install instances at the end of an epoch."""
@@ -274,7 +275,7 @@ class QueryCounts:
             self.most = 0
 
     def add(self, number: int, rows: Tried, bound: int) -> None:
-        """Count rows, at most `number` of one query; put slots with more than `bound` in `over`."""
+        """Count rows, at most `number` for each query; add slots over `bound` to `over`."""
         self.most += number
         self._uncounted.append(rows)
         if self.most > bound:
@@ -332,7 +333,10 @@ class MatchBound:
         return WORK + 1 - self._tried.most * (time == self._time)
 
     def attempt(self, time: Hashable, number: int, rows: Tried) -> set[int]:
-        """Count rows to try, at most `number` of one query; return the slots over `WORK`."""
+        """Count rows to try at a time, of which no query has more than `number`.
+
+        Return the slots of the queries with over `WORK` of them at this time.
+        """
         if time != self._time:
             self._begin(time)
         self._tried.add(number, rows, WORK)
@@ -521,7 +525,10 @@ class Wire:
 
 
 class SlotWiseMOp(MOp):
-    """One definition over the streams of one channel; an operator's slot is that of its input."""
+    """An m-op that applies one definition to each stream of a channel.
+
+    The slot of an operator in the output is the slot of its input.
+    """
 
     def __init__(self, first: Wanted, number: int, *, ordered: bool) -> None:
         super().__init__(first, number)

@@ -27,7 +27,10 @@ _Bucket: TypeAlias = dict[EntryLayout, list[tuple[Any, ...]]]
 
 
 class EntryPlace(NamedTuple):
-    """The position of an entry: ``key`` in the hash table of ``columns``, or in a ``range``."""
+    """The position of an entry in the index.
+
+    It is in the hash table of ``columns`` under ``key``, or in the sorted list of a ``range``.
+    """
 
     part: EntryLayout
     entry: tuple[Any, ...]
@@ -53,10 +56,12 @@ class PredicateIndex(Generic[Target]):
 
     def __init__(self) -> None:
         self.definitions: dict[Target, BoundPredicate] = {}
-        # by columns: the function to a row's key, and entries by key; () has those of no column
+        # by columns: the function from a row to its key in them, and the entries by key;
+        # () has the entries without columns
         self._tables: dict[tuple[int, ...], tuple[Callable[[Row], Any], dict[Any, _Bucket]]] = {}
         self._ranges: dict[tuple[int, str, EntryLayout], _Sorted] = {}
-        self._several = 0  # the number of predicates with several disjuncts, found by each of them
+        # number of predicates with several disjuncts, each of which may find the target
+        self._several = 0
 
     def __len__(self) -> int:
         return len(self.definitions)

@@ -123,7 +123,10 @@ class IndexedDisjunct:
         self.equalities = tuple(equalities[column] for column in sorted(equalities))
 
     def slots(self, without: Iterable[int] = ()) -> tuple[int, ...]:
-        """Return the numbers of the constants that literals read, except the literals `without`."""
+        """Return the numbers of the constants that literals read, ascending.
+
+        The literals with the numbers ``without`` are left out.
+        """
         parts = chain.from_iterable(map(ex.walk, self.rest(without)))
         return tuple(sorted({part.index for part in parts if isinstance(part, ex.Parameter)}))
 
@@ -178,7 +181,7 @@ class PredicateShape:
 
     @cached_property
     def holds(self) -> CompiledCondition:
-        """The predicate as a function of (a, b, constants)."""
+        """The predicate as a function of (row of side 1, row of side 2, constants of a query)."""
         return code.condition(self.node, self.functions, self.binary)
 
     def instances(self, without: frozenset[int] = frozenset()) -> InstanceScan:
@@ -194,8 +197,9 @@ class PredicateShape:
         return self._scans[without]
 
     def some(self, literals: frozenset[int]) -> CompiledCondition | None:
-        """Return the conjunction of those literals of the only disjunct as a function; None of
-        none.
+        """Return a function that tests the literals, given by number, of the only disjunct.
+
+        It is None if ``literals`` is empty.
         """
         if not literals:
             return None
@@ -252,7 +256,10 @@ class PredicateShapes:
     def _shaped(
         self, make: Callable[..., Made], nodes: tuple[ex.Expression, ...], binary: bool
     ) -> tuple[Made, Callable[[Sequence[Any]], Row]]:
-        """Return the object that `make` builds for a shape, and the function to its constants."""
+        """Return the object that `make` builds for the shape of some nodes, one for equal shapes.
+
+        The second result is a function from a query's literals to the constants of the shape.
+        """
         key = (make, nodes, binary)
         if key not in self._seen:
             if len(self._seen) >= _MOST_SEEN:  # expressions differ in constants without end
@@ -342,7 +349,10 @@ def _atom(node: ex.Expression, positive: bool) -> NumberedAtom:
 
 
 def values_of(columns: Sequence[int]) -> Callable[[Row], Any]:
-    """Return a function from a row to the value of a column, or the tuple of none or several."""
+    """Return a function from a row to its value in the only column, or to the tuple of several.
+
+    Of no columns it is the empty tuple.
+    """
     places = [column + VALUES for column in columns]
     return itemgetter(*places) if places else itemgetter(slice(0))
 

@@ -26,10 +26,11 @@ class NameScope(Protocol):
     """The resolution of names of attributes to expressions, such as columns."""
 
     def resolve(self, decorator: str | None, name: str, span: Extent) -> ex.Expression:
-        """Resolve a name; the decorator is "1", "2", "" (for $.) or None."""
+        """Return the value that a name denotes; the decorator is "1", "2", "" (for $.) or None."""
 
 
-Own: TypeAlias = Callable[[TokenReader], ex.Expression | None]  # None: no value of its own is next
+# None: no value of the language's own is next
+Own: TypeAlias = Callable[[TokenReader], ex.Expression | None]
 
 
 def is_attribute(scope: NameScope, token: LanguageToken) -> bool:
@@ -42,7 +43,7 @@ def is_attribute(scope: NameScope, token: LanguageToken) -> bool:
 
 
 def formula(reader: TokenReader, scope: NameScope, own: Own | None = None) -> ex.Expression:
-    """Read an expression; ``own`` reads values of one language only, and returns None at others."""
+    """Read an expression; ``own`` reads values of one language, and returns None at others."""
     return _Formula(reader, scope, own).disjunction()
 
 
@@ -66,7 +67,10 @@ class _Formula:
         return items[0] if len(items) == 1 else ex.And(tuple(items), span=items[0].span)
 
     def _beside(self, between: str, read: Callable[[], ex.Expression]) -> list[ex.Expression]:
-        """Read expressions separated by `between`; the deepest one gives the reader's depth."""
+        """Return the expressions that ``read`` reads, one after each `between`.
+
+        Each begins at the same `depth` of the reader; afterwards that is the largest depth reached.
+        """
         reader = self._reader
         before = deepest = reader.depth
         items = [read()]
@@ -223,7 +227,10 @@ class _Formula:
         return self._attribute(token, reader.nested(token))
 
     def _attribute(self, first: LanguageToken, token: LanguageToken) -> ex.Expression:
-        """Return an attribute; the error for an unknown one behind a point says how to write it."""
+        """Return the attribute that a token names; ``first`` is its part before the point.
+
+        If `x.y` is unknown, the hint of the error has other ways to write y.
+        """
         try:
             return self._scope.resolve(None, token.text, token.span)
         except AlgebraError as error:

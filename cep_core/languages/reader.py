@@ -124,12 +124,12 @@ class TokenReader:
         return name
 
     def expect_end(self, what: str) -> None:
-        """Raise QueryError unless the tokens are at their end."""
+        """Raise QueryError, that ``what`` is expected, unless the tokens are at their end."""
         if self.token.kind != "end":
             raise self.expected(what)
 
     def expected(self, what: str, hint: str | None = None) -> QueryError:
-        """Return the error that another token than ``what`` is next."""
+        """Return the error that ``what`` is expected where another token is next."""
         shown = repr(self.token.text) if self.token.text else "the end"
         hint = hint or self._meant()
         return self.fault(f"{what} is expected here, not {shown}", self.token.span, hint)
@@ -156,7 +156,7 @@ class TokenReader:
             raise self.fault(f"a list has at most {MOST_ITEMS} items", self.token.span)
 
     def deeper(self) -> None:
-        """Count an operator or parenthesis, a bound of nesting; raise QueryError above `MOST`."""
+        """Add an operator or parenthesis to the nesting; raise QueryError above `MOST` levels."""
         self.depth += 1
         if self.depth > MOST:
             message = f"there are more than {MOST} operators and parentheses inside one another"

@@ -143,7 +143,8 @@ def split(
         before = ""
     shape.append(body[end:])
     joined = "".join(shape)
-    if joined.count("\0") != len(values):  # else it could pass for the shape of another text
+    # else a \0 of the text could pass for a literal, in the shape of another text
+    if joined.count("\0") != len(values):
         place = _STRINGS.sub(lambda string: " " * len(string[0]), text).index("\0")
         raise _unexpected("\0", text, Extent(place, place + 1))
     return " ".join(joined.split()), tuple(values), published[1] if published else None
@@ -187,7 +188,7 @@ def admit(text: str) -> None:
 
 
 def tokens(text: str, ticks_per_second: int, lexis: Lexis = COMMON) -> list[LanguageToken]:
-    """Return the tokens of a text and its end; literals are numbered as `split` does."""
+    """Return the tokens of a text and one for its end; literals are numbered as by `split`."""
     admit(text)
     made: list[LanguageToken] = []
     literals = 0

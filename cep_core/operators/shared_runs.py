@@ -28,7 +28,7 @@ from cep_core.dataflow.mop import (
 from cep_core.dataflow.predicates import BoundPredicate, BoundShape
 from cep_core.events import Row
 
-_MASKED = 64  # memberships of slots below it are masks
+_MASKED = 64  # a membership is a mask if all its slots are below this
 _MOST_MASKS = 1_000  # memberships of an input whose masks are cached
 
 
@@ -120,7 +120,7 @@ def shared_channels(wanted: Wanted) -> tuple[Hashable, ...]:
 
 
 def _is_narrow(selection: Operator) -> bool:
-    """Return True if a selection fixes a value, or bounds one from both sides."""
+    """Return True if each disjunct of a selection fixes a value, or bounds one from both sides."""
     shape = cast(BoundPredicate, selection.wanted.definition).shape
     for disjunct in shape.disjuncts:
         above = {one.column for one in disjunct.ranges if one.operator[0] == ">"}
@@ -135,7 +135,10 @@ def _without(known: Mapping[int, int], bit: int) -> dict[int, int]:
 
 
 class SharedRuns(OrderedMOp):
-    """Queries of one shape over the same channels; the slot of an output is a query's bit."""
+    """The m-op of queries of one shape over the same channels.
+
+    In masks of queries the bit of a query is its output slot.
+    """
 
     def __init__(self, first: Wanted, number: int) -> None:
         super().__init__(first, number)

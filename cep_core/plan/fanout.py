@@ -26,7 +26,7 @@ FoundRow: TypeAlias = tuple[int, int, Row]
 
 
 class Fanout:
-    """The queries that read one channel."""
+    """The readers of one channel: collects the rows that each query which reads it may see."""
 
     label = "output"
 

@@ -57,7 +57,8 @@ class Plan:
         self._by_key: dict[Hashable, MOp] = {}
         self._merged: dict[Hashable, Operator] = {}
         self._active: dict[tuple[Operator, Lane], ActiveIndex] = {}
-        self._channels: dict[str, Channel] = {}  # of base streams that are labelled sharable
+        # by label: the channels of base streams that are sharable
+        self._channels: dict[str, Channel] = {}
         self._late = late
         self._builders = {**BUILDERS, **(builders or {})}
         self._made = 0
@@ -65,7 +66,10 @@ class Plan:
     # -- streams ---------------------------------------------------------------------------
 
     def source(self, name: str, width: int, lateness: int, label: str | None) -> Operator:
-        """Return a new base stream; one label is one channel with the rule `share_channels`."""
+        """Return a new base stream; those of one label share a channel if the plan shares channels.
+
+        ``width`` is the number of values of a row, ``lateness`` is in ticks.
+        """
         channel = self._channels.get(label) if label and self.shares_channels else None
         if channel is None:
             channel = Channel(False)

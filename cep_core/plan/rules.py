@@ -28,7 +28,10 @@ class Rule(NamedTuple):
 
 
 def merge_expressions(wanted: Wanted) -> Hashable | None:
-    """Equal definitions over the same streams are one operator (s_;, s_μ: prefix merging)."""
+    """Return a key of the operator and its inputs: equal ones are one operator.
+
+    So queries with equal beginnings share them (s_;, s_μ: prefix merging).
+    """
     return wanted
 
 
@@ -53,10 +56,10 @@ def share_aggregates(wanted: Wanted) -> Hashable | None:
 
 
 def share_joins(wanted: Wanted) -> Hashable | None:
-    """Joins with one predicate share what they keep, whatever their windows (s_⋈).
+    """Return the key of a join, None for other operators: joins of one predicate share rows (s_⋈).
 
-    If the rows of an input are not single events, the windows have to be equal, too: the bound of
-    results is one for each window.
+    Their windows may differ.  If the rows of an input are not single events, the windows have to
+    be equal, too: the bound of results is counted for each window.
     """
     if wanted.kind == "window_join":
         left, right = wanted.inputs
@@ -74,9 +77,10 @@ def share_scans(wanted: Wanted) -> Hashable | None:
 
 
 def share_channels(wanted: Wanted) -> Hashable | None:
-    """Equal definitions over streams of one channel share an m-op (c_σ c_π c_α c_⋈ c_; c_μ).
+    """Return a key that equal definitions over streams of one channel have in common, or None.
 
-    Streams are in one channel if they are sharable and one m-op produces them (section 5.3.2).
+    They share an m-op (c_σ c_π c_α c_⋈ c_; c_μ).  Streams are in one channel if they are sharable
+    and one m-op produces them (section 5.3.2).
     """
     first = wanted.inputs[0].channel
     match wanted.kind:

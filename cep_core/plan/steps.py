@@ -34,7 +34,7 @@ from cep_core.operators.pattern.conditions import MatchShape
 Literals: TypeAlias = Sequence[Any]
 Define: TypeAlias = Callable[[Literals], Hashable]
 Reference: TypeAlias = int | str  # the number of an earlier step, or the name of a stream
-# kinds whose rows do not identify the rows that they are made of
+# kinds of operators whose rows do not tell which input rows they were made of
 _ABSENT = ("group_aggregate", "absence", "outer_join")
 _ORDERED = ("sequence", "iterate", "pattern_match", *_ABSENT)
 
@@ -78,11 +78,12 @@ def wanted(
 ) -> Wanted:
     """Return the operator that a step stands for, with a query's literals and its inputs.
 
-    If it forgets the parts of its rows, or lies above a join, it is bound to ``since``, the number
-    of the next arrival at registration: only queries with the same number share it.  ``exact``
-    binds every ordered operator of a lane with lateness, where rows may arrive in another order
-    than that of time.  ``bound_to`` is the number that the other ordered operators are bound to;
-    None: they are shared by all.
+    It is bound to ``since``, the number of the next arrival at registration, if its rows do not
+    tell which rows they were made of (`PlanStep.forgets`), or if it is ordered and above a join.
+    Only queries with the same number share it.  ``exact`` binds every ordered operator of a
+    ``lane`` with lateness, where rows may arrive in another order than that of time.
+    ``bound_to`` is the number that the other ordered operators are bound to; None: all queries
+    share them.
     """
     late = exact and lane.lateness > 0
     bound = step.forgets or (step.ordered and (late or any(one.joined for one in inputs)))

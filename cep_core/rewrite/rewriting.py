@@ -21,11 +21,14 @@ from cep_core.rewrite.cost import MOST_KEPT, StreamRates, estimate, optimal_next
 from cep_core.rewrite.sequences import as_sequences, bound_of, components_of, ways
 
 RewriteRule: TypeAlias = Callable[[Node, StreamRates], Node]
-_MOST_COMPARED = 16  # operands of a sequence of which all forms are compared
+_MOST_COMPARED = 16  # the most operands of a sequence of which all forms are compared
 
 
 def rewritten(node: Node, rates: StreamRates) -> Node:
-    """Return a node with the same results; ``rates`` are events in a second, by stream."""
+    """Return a node with the same results, changed by `RULES`.
+
+    ``rates`` has for each stream its events in a second.
+    """
     node = with_operands(node, "Node", partial(rewritten, rates=rates))
     for rule in RULES:
         node = rule(node, rates)
@@ -94,7 +97,7 @@ def associate(node: Node, rates: StreamRates) -> Node:
 
 
 def _operands(tree: Chain) -> list[PatternTree]:
-    """Return the operands of a sequence, without its parentheses."""
+    """Return the operands of a sequence; a nested sequence is replaced by its operands."""
     found: list[PatternTree] = []
     for part in tree.parts:
         found += _operands(part) if isinstance(part, Chain) else [part]
@@ -113,7 +116,10 @@ def _rates(node: PatternMatch, rates: StreamRates) -> list[float | None]:
 
 
 def _fixed(node: PatternMatch, operands: Sequence[PatternTree]) -> int:
-    """Return the index of the last operand up to which parentheses stay, left to right."""
+    """Return the index of the last operand that a condition on several reads; 0 without any.
+
+    The operands up to it are joined from left to right, whatever that costs.
+    """
     places = {
         component: place
         for place, operand in enumerate(operands)

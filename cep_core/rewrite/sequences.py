@@ -30,7 +30,7 @@ PartKey: TypeAlias = tuple[int, str, int | None]  # component, role, attribute
 
 
 def as_sequences(pattern: PatternMatch) -> list[tuple[PatternTree, Node]] | None:
-    """Return the sequences of a pattern, each as tree and algebra; None if it is no such union."""
+    """Return the sequences whose union is a pattern, as (tree, algebra); None if there are none."""
     trees = ways(pattern.tree, pattern.rules.mark)
     plain = pattern.rules.policy == "none" and not pattern.rules.simultaneous
     plain = plain and all(part.role in _ROLES and not part.before for part in pattern.parts)
@@ -98,9 +98,9 @@ def _conjuncts(pattern: PatternMatch) -> list[Conjunct]:
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """A part of a sequence: its node, its components in order, and its columns by what they have.
+    """A part of a sequence: its node, its components in order, and the columns of its rows.
 
-    ``names`` are the names of the columns in `explain`.
+    ``columns`` has the index of a column by `PartKey`, ``names`` the names of all for `explain`.
     """
 
     node: Node
@@ -110,7 +110,10 @@ class _Made:
 
 
 class _Sequence:
-    """One way through a pattern, which has some of its components."""
+    """The chain of `;` that one way through a pattern, ``tree``, becomes.
+
+    The way has some of the components of the pattern.
+    """
 
     def __init__(self, pattern: PatternMatch, tree: PatternTree) -> None:
         self.pattern, self.tree = pattern, tree
@@ -154,7 +157,7 @@ class _Sequence:
         return Project(made.node, tuple(columns), schema)
 
     def _made(self, tree: PatternTree, leading: bool) -> _Made:
-        """Return a part of the chain; ``leading``: nothing is before it."""
+        """Return a part of the chain as algebra; ``leading``: it is the begin of the chain."""
         if isinstance(tree, One):
             return self._source(tree.component, leading)
         assert isinstance(tree, Chain)
@@ -192,7 +195,10 @@ class _Sequence:
         return _Made(node, (component,), columns, names)
 
     def _pair(self, left: _Made, right: _Made, leading: bool) -> _Made:
-        """Return `left ; right`."""
+        """Return the sequence `left ; right`, with the conditions that need both.
+
+        ``leading``: ``left`` is the begin of the chain.
+        """
         before, both = set(left.order), {*left.order, *right.order}
         new = [conjunct for conjunct in self.conjuncts if conjunct.components <= both]
         new = [one for one in new if not one.components <= before]
@@ -230,7 +236,10 @@ class _Sequence:
     def _over(
         self, condition: ex.Expression, sides: Mapping[Literal[1, 2], _Made]
     ) -> ex.Expression:
-        """Return a condition over the pattern's parts as a condition over the rows of ``sides``."""
+        """Return a condition on the pattern's parts as one on a pair of rows.
+
+        ``sides`` say what the rows of sides 1 and 2 have.
+        """
 
         def placed(node: ex.Expression) -> ex.Expression:
             match node:
@@ -252,7 +261,10 @@ class _Sequence:
 
 
 def _is_time(one: Conjunct, component: int) -> bool:
-    """Return True for a bound of the time up to a component's event: later events fail it, too."""
+    """Return True if a condition bounds the time from another component to the end of this one.
+
+    If an event fails it, so do all later events.
+    """
     if one.lasting is None:
         return False
     first, last, time = one.lasting
@@ -261,7 +273,7 @@ def _is_time(one: Conjunct, component: int) -> bool:
 
 
 def _firsts(tree: PatternTree, leading: bool = True) -> Iterator[int]:
-    """Yield the first components of the parts in parentheses to the right."""
+    """Yield the first component of each nested chain, apart from one that begins the pattern."""
     if isinstance(tree, Chain):
         if not leading:
             yield components_of(tree)[0]

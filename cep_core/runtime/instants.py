@@ -33,12 +33,15 @@ class CalendarInstants:
 
     def __init__(self, ticks_per_second: int, farthest: int) -> None:
         self._ticks_per_second = ticks_per_second
-        self._earliest = -farthest  # a clock up to it has not begun
+        self._earliest = -farthest  # a clock at this time or before has not begun
         self._calendars: dict[str, Calendar] = {}
         self._next: dict[str, int | None] = {}  # times by calendar; None: the clock has not begun
 
     def next(self, names: frozenset[str] | None = None) -> int:
-        """Return a time before which some calendars (None: all) have no instant, or `END`."""
+        """Return a time in ticks before which the calendars ``names`` (None: all) have no instant.
+
+        Without a calendar it is `END`.
+        """
         known = self._next if names is None else names & self._next.keys()
         return min(map(self._first, known), default=END)
 

@@ -55,7 +55,7 @@ class CompiledShape:
     doubles: frozenset[int]  # the numbers of literals in decimal form that are doubles
 
     def typed(self, literals: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the literals of a query, the `doubles` as floats."""
+        """Return the literals of a query; those with a number in `doubles` become floats."""
         return tuple(
             float(value) if number in self.doubles else value
             for number, value in enumerate(literals)
@@ -85,11 +85,12 @@ class RegisteredQuery:
     lane: Lane
     held: list[Operator] = field(default_factory=list)
     sources: list[RegisteredQuery] | None = (
-        None  # by operator of `held` the query that has its step; None: this one has all
+        None  # for each of `held` the query that has its step; None: this one has all
     )
     root: Operator | None = None
-    names: dict[Operator, str] = field(default_factory=dict)  # published streams that it reads
-    level: int = 0  # of published streams above one another
+    # names of the published streams that it reads, by operator
+    names: dict[Operator, str] = field(default_factory=dict)
+    level: int = 0  # number of published streams, above one another, that it is made from
     bound_to: int | None = None  # see `wanted`
 
     @property
@@ -147,7 +148,7 @@ class RegisteredQueries:
         yield from self.publishers
 
     def query(self, name: str) -> RegisteredQuery:
-        """Return a query by name."""
+        """Return a query by name; raises UnknownQuery."""
         if not isinstance(name, str) or name not in self.by_name:
             hint = near_miss(str(name), self.by_name)
             raise UnknownQuery(f"there is no query {name}", hint=hint)
@@ -248,7 +249,7 @@ class RegisteredQueries:
     # -- from texts to operators ------------------------------------------------------------
 
     def _prepare(self, text: str | Node, language: str) -> AlgebraQuery:
-        """Return a query as algebra."""
+        """Return a query, which is text in ``language`` or a node, as checked algebra."""
         if not isinstance(text, str):
             return prepare_node(text, self)
         front = LANGUAGES[language]

@@ -36,7 +36,10 @@ _LONGEST = 200  # characters of a name for which a similar one is looked for
 
 @dataclass(frozen=True, slots=True)
 class BaseStream:
-    """A base stream: one for pushed events, an adopted one, or a calendar; lateness in ticks."""
+    """A base stream: for pushed events, the rows of an adopted operator, or a calendar's instants.
+
+    The lateness is in ticks.
+    """
 
     name: str
     schema: Schema
@@ -45,8 +48,8 @@ class BaseStream:
     operator: Operator
     routes: Mapping[int, Sequence[Port]]  # the ports that read it, by slot of its channel
     slot: int
-    members: Members = 0  # of a row of this stream only
-    # the test that an event's values have its types exactly: then nothing else is checked
+    members: Members = 0  # the membership of a row of this stream only
+    # tests that values have exactly the types of the stream: then nothing else is checked
     fits: Callable[[tuple[Any, ...]], bool] = lambda values: False
 
 
@@ -56,7 +59,8 @@ class EngineStreams:
     def __init__(self, plan: Plan, ticks_per_second: int) -> None:
         self._plan = plan
         self.rates: dict[str, float] = {}  # events in a second, where they were declared
-        self.farthest = farthest(ticks_per_second)  # the largest distance of times from 0
+        # the largest distance of a time from 0, in ticks
+        self.farthest = farthest(ticks_per_second)
         self.by_name: dict[str, BaseStream] = {}
         self.recent: deque[tuple[Row, tuple[str, ...]]] = deque()
         self._labels: dict[str, BaseStream] = {}  # the first stream of each label
@@ -72,7 +76,10 @@ class EngineStreams:
         label: str | None,
         rate: float | None = None,
     ) -> None:
-        """Add a stream; those of one label share a channel, and so a schema and a lateness."""
+        """Add a base stream; those of one ``label`` share a channel, a schema and a lateness.
+
+        The lateness is in ticks, the rate in events a second.
+        """
         require_name(name, "the name of a stream")
         if type(lateness) is not int or not 0 <= lateness < END:
             raise CepError(f"a lateness is at least 0 ticks, not {shown(lateness)}")
@@ -194,7 +201,7 @@ class EngineStreams:
         self.emit(row, names)
 
     def remember(self, row: Row, names: tuple[str, ...]) -> None:
-        """Keep a row while its epoch may be open."""
+        """Keep a row of the streams ``names`` while its epoch may be open."""
         if self.widest:
             self.recent.append((row, names))
 

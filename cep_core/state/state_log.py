@@ -37,7 +37,7 @@ HeldReference: TypeAlias = int | str  # of a held operator its number, of a base
 
 
 class HeldOperators(NamedTuple):
-    """The operators that a query holds; ``holder`` is its name in the log."""
+    """The operators that a query holds; ``holder`` is the name of the query in the log."""
 
     holder: str
     operators: tuple[Operator, ...]
@@ -74,7 +74,10 @@ class StateWriter:
         self._number = number
 
     def entries(self, held: Mapping[str, Sequence[Operator]]) -> Iterator[PlainData]:
-        """Yield all entries of the state, as an empty log would write them."""
+        """Yield all entries of the state, as an empty log would write them.
+
+        ``held`` has the operators of the queries by holder.
+        """
         for holder, operators in held.items():
             yield self.held(holder, operators)
         yield self.lanes()
@@ -355,7 +358,8 @@ class StateLog:
     def _compared_with(self, before: dict[Any, DumpedRow], mop: MOp) -> dict[Any, DumpedRow]:
         """Return the rows that an m-op keeps; journal how they differ from those `before`."""
         found: dict[Any, DumpedRow] = {}
-        times: Counter[Any] = Counter()  # of equal rows: some m-ops keep a row twice
+        # how often an equal row came so far: some m-ops keep a row twice
+        times: Counter[Any] = Counter()
         for row, numbers, *rest in mop.dump(_number):
             same = (row, *numbers, *rest)
             times[same] += 1

@@ -231,7 +231,7 @@ class _Reading:
                 if name not in self._states:
                     raise AlgebraError(f"an edge names the state {name}, which is not there")
             self._edges.setdefault(target, []).append((source, _read_unary(edge)))
-        self._made: dict[str, Node | None] = {}  # None while it is being made
+        self._made: dict[str, Node | None] = {}  # by state; None while it is being made
 
     def into(self, target: str) -> Node:
         """Return the union of the expressions that the edges into a state carry."""
@@ -323,7 +323,10 @@ def _one_of(name: str, *known: Any) -> Callable[[str], Any]:
 
 
 class _Form(NamedTuple):
-    """A kind of expression as XML: readers of its attributes; `number` of operands, None: any."""
+    """A kind of expression as XML: the readers of its attributes by name, and `number` of operands.
+
+    Without a `number` it may have any number of operands.
+    """
 
     kind: Callable[..., ex.Expression]
     attributes: Mapping[str, Callable[[str], Any]]

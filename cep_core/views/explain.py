@@ -88,7 +88,7 @@ def _others(operator: Operator) -> str:
 
 
 def indexed(operator: Operator) -> str:
-    """Return which index answers which part of an operator's predicate."""
+    """Return, as text, which index answers which part of an operator's predicate."""
     mop = operator.mop
     if mop is None:
         return ""

@@ -126,7 +126,7 @@ class _Parser:
         return algebra.project(source, made, self.functions, repeated(columns))
 
     def _item(self, item: TokenReader, scope: NameScope, calls: Calls | None = None) -> ResultItem:
-        """Parse `expression [AS name]`, with aggregates if there are ``calls``."""
+        """Parse `expression [AS name]`; ``calls`` reads its aggregates, None: it may have none."""
         first = item.token
         if calls is not None and item.is_sign("*"):
             raise item.expected("an aggregate or an attribute of GROUP BY")
@@ -275,7 +275,8 @@ class _Parser:
         left, right, names = scope.first, scope.second, scope.aggregates or ()
         begun = [left.types[left.names.index(n)] if n in left.names else None for n in names]
         kinds: list[type | None] = [*begun]
-        for _ in expressions:  # a null at first gets the type of the later values, once known
+        # an initial null gets the type of the values after it, once that is known
+        for _ in expressions:
             types = {1: (*left.types, *right.types, *kinds), 2: right.types}
             settled = [with_literals(one, types, self.functions) for one in expressions]
             found = [type_of(one, types, self.functions) for one in settled]
@@ -317,7 +318,7 @@ class _Parser:
 
 
 def _given_name(part: TokenReader, text: str) -> LanguageToken:
-    """Return the name at the end of `expression AS name`."""
+    """Return the token of the name in `expression AS name`; raises QueryError if there is none."""
     if len(part.tokens) < 4 or part.tokens[-3].word != "AS":
         last = part.tokens[-1]
         raise QueryError("an aggregate of FOLD ends with AS and a name", text, last.span)
@@ -347,9 +348,9 @@ def refused(
 
 @dataclass(slots=True)
 class Calls:
-    """The aggregates of a SELECT, each once; they come after the ``groups`` grouped columns.
+    """The aggregates of a SELECT, each once; they come after the grouped columns.
 
-    ``inside`` is the scope of their arguments.
+    ``groups`` is the number of grouped columns, ``inside`` the scope of the aggregates' arguments.
     """
 
     inside: OneStream

@@ -91,8 +91,8 @@ class _Query:
     variables: Variables
     values: ValueReader
     span: Extent
-    # attributes of runs; number n is column -1 - n until the whole condition says whether it is of
-    # each event, of the last one or of all
+    # Attributes of runs; number n is column -1 - n while a condition is read.  Only the whole
+    # condition says which attribute is meant: of each event of the run, of the last one or of all.
     open: list[Part] = field(default_factory=list)
 
     def read(self, items: Sequence[TokenReader], operands: OperandReader) -> AlgebraQuery:
@@ -194,7 +194,7 @@ class _Query:
                 return found
 
     def _read_by(self, condition: ex.Expression) -> list[PatternVariable]:
-        """Return the components that a condition reads."""
+        """Return the variables that a condition reads, one for each reference, in order."""
         indexes = [part.index for part in ex.walk(condition) if isinstance(part, ex.Column)]
         known = self.variables.references
         read = [known[at] if at >= 0 else self.open[-1 - at] for at in indexes]
@@ -210,7 +210,8 @@ class _Query:
             return node  # itself: `Variables` knows equalities by identity
         if isinstance(node, ex.And | ex.Or | ex.Not):
             return with_operands(node, "Expression", lambda part: self._closed(part, read))
-        many: dict[PatternVariable, dict[int, ex.Column]] = {}  # lists by `TupleItem.name`
+        # by variable of a run: its lists of values, by `TupleItem.name`
+        many: dict[PatternVariable, dict[int, ex.Column]] = {}
 
         def closed(part: ex.Expression) -> ex.Expression:
             if not isinstance(part, ex.Column) or part.index >= 0:
@@ -358,7 +359,10 @@ class _Query:
 
 
 def contains(reader: TokenReader, place: ex.Expression) -> ex.Expression:
-    """Read CONTAINS and a string behind a value (``place``); without CONTAINS return the value."""
+    """Read CONTAINS and a string behind the value ``place``; return the condition.
+
+    Without CONTAINS return the value.
+    """
     if not reader.take_word("CONTAINS"):
         return place
     token = reader.token

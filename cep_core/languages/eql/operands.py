@@ -101,7 +101,10 @@ class OperandReader(ComponentReader):
     # -- moments and exceptions ------------------------------------------------------------
 
     def _grouped(self, tree: PatternTree, first: int, time: Expression | None) -> PatternTree:
-        """Return the part from component ``first`` on as a group; x @ s @ t is x @ (s + t)."""
+        """Return the component of a new group of the tree, whose components begin with ``first``.
+
+        ``time`` is the duration behind `@`, None without one; x @ s @ t is x @ (s + t).
+        """
         known = self.groups.get(tree.component) if isinstance(tree, One) else None
         if known is not None and time is not None and known.time and not known.guards:
             known.time = Arithmetic("+", known.time, time)
@@ -149,7 +152,10 @@ class OperandReader(ComponentReader):
         return self._ended(tree, other, sign)
 
     def _ended(self, tree: PatternTree, other: int, sign: LanguageToken) -> PatternTree:
-        """Return a pattern in which events of ``other`` end the wait for a step (`One.until`)."""
+        """Return a pattern in which events of ``other`` end the wait for each step (`One.until`).
+
+        ``sign`` is the token that an error points at.
+        """
         match tree:
             case One(until=until):
                 return replace(tree, until=(*until, other))
@@ -166,7 +172,10 @@ class OperandReader(ComponentReader):
     # -- alternatives of one name ----------------------------------------------------------
 
     def _merged(self, tree: PatternTree) -> PatternTree:
-        """Flatten nested chains and choices; make alternatives of one name one component."""
+        """Return a tree with nested chains and choices flattened.
+
+        Alternatives that are single events of one name become one component.
+        """
         tree = with_operands(tree, "PatternTree", self._merged)
         if isinstance(tree, Chain):
             return Chain(_flat(tree))

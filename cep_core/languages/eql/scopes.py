@@ -26,7 +26,7 @@ from cep_core.languages.sase.scope import Variables
 
 @dataclass(slots=True)
 class Scopes:
-    """The variables, conditions and result items of a query while its groups become algebra."""
+    """The variables, conditions and result items of a query, and their translation to algebra."""
 
     variables: Variables
     functions: ex.Functions
@@ -149,7 +149,10 @@ class Scopes:
         items: list[ResultItem],
         rules: Rules,
     ) -> Node:
-        """Return a pattern as algebra."""
+        """Return a pattern with conditions as algebra, projected to ``items``.
+
+        ``filters`` are the conditions that filter, ``tests`` those that end a match.
+        """
         absent = components_aside(tree)
         aside = [test for test in tests if self._read_by(test) & absent]
         filters = [*filters, *aside]
@@ -210,7 +213,7 @@ def _waiting(tree: PatternTree, looped: bool = False) -> Iterator[tuple[int, int
 def _window(
     tree: PatternTree, variables: Variables, conditions: Sequence[ex.Expression]
 ) -> ex.Expression | None:
-    """Return the window that a time constraint on the first and the last event implies."""
+    """Return the window that a time constraint on the first and the last event implies, or None."""
     parts = tree.parts if isinstance(tree, Chain) else (tree,)
     edges = [_occurring(parts[0]), _occurring(parts[-1])]
     for one in conjuncts_in(conjunction(conditions), variables.references):
@@ -222,7 +225,7 @@ def _window(
 
 
 def _occurring(tree: PatternTree) -> int | None:
-    """Return the component if a part is at least one event of it and no other; else None."""
+    """Return the component of a part that is one event, or a run, of it; None for other parts."""
     match tree:
         case One(component):
             return component

@@ -182,7 +182,7 @@ class ComponentReader:
         return Loop(tree, 1, pace="every")
 
     def _alternatives(self) -> PatternTree:
-        """Read what is in parentheses."""
+        """Read the pattern in parentheses: a sequence, alternatives, or an unordered part (AND)."""
         reader = self.reader
         parts = [self._sequence()]
         if self._is_clause("AND"):
@@ -197,7 +197,7 @@ class ComponentReader:
         return Choice(tuple(parts))
 
     def _unordered(self, first: PatternTree) -> PatternTree:
-        """Read AND and the components behind the first one, and the bound within which all end."""
+        """Read AND and the components behind ``first``, and WITHIN, which bounds their ends."""
         reader, parts = self.reader, [first]
         span = reader.token.span
         while self._take_clause("AND"):
@@ -217,7 +217,7 @@ class ComponentReader:
         if numbers and reader.take_word("WITHIN"):
             self.spans.append(parameter(reader.duration("5 min")))
             bound = len(self.spans) - 1
-        if not numbers:  # all silences begin together
+        if not numbers:  # only silences are joined: all of them begin together
             first, *others = absences
             return Chain((first, *[replace(other, beside=True) for other in others]))
         unordered = Unordered(tuple(numbers), bound)
@@ -284,7 +284,7 @@ class ComponentReader:
         return found
 
     def _mark(self) -> StepMark | None:
-        """Read a mark; a word that is a stream's name, or ANY of types, is none."""
+        """Read a mark, None without one; a name of a stream, or ANY of types, is none."""
         return _MARKS[self.reader.next().word] if self._begins_word(*_MARKS) else None
 
     def _begins_word(self, *words: str) -> bool:
@@ -330,7 +330,10 @@ class ComponentReader:
         return pace, mark
 
     def _goes_on(self, named: bool) -> bool:
-        """Return True if the next word is no variable: none may stand here, or the item goes on."""
+        """Return True if the next word, a pace or a mark, is no variable.
+
+        It is none if no variable may stand here (``named``), or if more of the item follows it.
+        """
         after = self._after()
         if self.names_first or not named:
             return True
@@ -339,7 +342,7 @@ class ComponentReader:
     # -- components ------------------------------------------------------------------------
 
     def _component(self, mark: StepMark | None) -> PatternTree:
-        """Read a component."""
+        """Read a component, behind ``mark`` if it is not None."""
         reader = self.reader
         start = reader.token.span
         negated = reader.take_sign("!")
@@ -386,9 +389,10 @@ class ComponentReader:
         return self.reader.is_word("FOR") and self._after().kind == "literal"
 
     def _named(self, name: str, start: Extent, runs: bool = False) -> tuple[str, Extent, bool]:
-        """Read the name of a component, if it is there; else return ``name`` and ``start``.
+        """Return the name of a component, its place, and True if [] makes it a run.
 
-        Return it with its place, and True if [] makes it a run: `A{1} a[]` is a run of one event.
+        Without a name the result is ``name``, ``start`` and False.  Unless ``runs``, [] needs a
+        repeated type or group; with it `A{1} a[]` is a run of one event.
         """
         reader = self.reader
         if not reader.is_name() or self._is_clause_word() or self._is_for():
@@ -479,7 +483,10 @@ class ComponentReader:
     def _any(
         self, streams: list[algebra.Stream], span: Extent
     ) -> tuple[Node, dict[str, tuple[int, ...]]]:
-        """Return the union of the types, and by attribute the numbers of the types that lack it."""
+        """Return the union of streams, and the attributes that some of them lack.
+
+        The second has for each such attribute the indexes in ``streams`` of those without it.
+        """
         types: dict[str, type] = {}
         for one in streams:
             for name, kind in zip(one.schema.names, one.schema.types, strict=True):

@@ -35,7 +35,10 @@ class PatternLowering:
     tests: Expression = TRUE  # conditions that end a match when they fail
 
     def lowered(self, condition: Expression, items: list[ResultItem] | None) -> Node:
-        """Return a pattern as algebra, under a projection to items; None: to all attributes."""
+        """Return the pattern, with the conditions of WHERE, as algebra.
+
+        It is projected to ``items``; None: to all attributes.
+        """
         columns = self._all() if items is None else items
         numbers = sorted(
             pattern_tree.components_in(self.tree) | pattern_tree.components_aside(self.tree)
@@ -130,7 +133,10 @@ class PatternLowering:
     def _projected(
         self, node: Node, columns: list[ResultItem], places: Mapping[tuple[int, int], Column]
     ) -> Node:
-        """Return the items of RETURN over the columns of a node."""
+        """Return the projection of a node to the items of RETURN.
+
+        ``places`` has, by (side, index) of a column in an item, the column of the node.
+        """
         made = [(name, moved(expression, places)) for name, expression, _ in columns]
         return algebra.project(node, made, self.functions, repeated(columns))
 
@@ -261,6 +267,6 @@ def _after_match(
 
 
 def _longest(reader: TokenReader) -> int:
-    """Return the number of words of the policies that begin with the next word, 0 without any."""
+    """Return the number of words of the policy that the next word begins; 0 if it begins none."""
     sizes = {words[0]: len(words) for words in _POLICIES}
     return sizes.get(reader.token.word, 0)

@@ -49,19 +49,19 @@ class PatternVariable:
     repeated: bool
     span: Extent
     optional: bool = False
-    group: int | None = None  # the first component of its repeated group
+    group: int | None = None  # the first component of the repeated group around it
     ends: int | None = None  # if it is in UNTIL: the component that it ends
     computed: dict[str, ex.Expression] = field(default_factory=dict)
 
     def name_of(self, value: ex.Expression) -> str:
-        """Return the name of an expression over an event, after adding it to `computed`."""
+        """Return the name of an expression in `computed`, where a new one is added."""
         known = next((name for name, one in self.computed.items() if one == value), None)
         name = known or f"#{len(self.computed)}"
         self.computed[name] = value
         return name
 
     def source(self, functions: ex.Functions) -> Node:
-        """Return the stream of its events, with the computed expressions as further attributes."""
+        """Return the input of the component, with the `computed` expressions as attributes, too."""
         if not self.computed:
             return self.node
         known = [(name, ex.Column(2, at)) for at, name in enumerate(self.node.schema.names)]
@@ -116,7 +116,7 @@ class Variables:
         return [one for one in self.all if not one.negated]
 
     def beside(self, variable: PatternVariable) -> set[int]:
-        """Return the components of the repeated group of a variable; itself if it is in none."""
+        """Return the components of a variable's repeated group; only its own without a group."""
         if variable.group is None:
             return {variable.position}
         return {one.position for one in self.all if one.group == variable.group}
@@ -126,13 +126,13 @@ class Variables:
         return [f"{one.name}{'[]' * one.repeated}" for one in self.positive()]
 
     def column(self, part: Part, span: Extent | None = None) -> ex.Column:
-        """Return the column of a part, which becomes a reference."""
+        """Return the column of a part: its index in `references`, where a new part is added."""
         if part not in self.references:
             self.references.append(part)
         return ex.Column(2, self.references.index(part), span=span)
 
     def of(self, part: Part) -> PatternVariable:
-        """Return the variable of the component that a part is of."""
+        """Return the variable of the component that a part belongs to."""
         return self.all[part.component]
 
     def read_in(self, *expressions: ex.Expression) -> list[Part]:
@@ -156,7 +156,7 @@ class Variables:
         return f"{name}[{index}]{attribute}" if index else f"{name}{attribute}"
 
     def named(self, name: str) -> PatternVariable | None:
-        """Return the variable of a name."""
+        """Return the variable of a name, None if there is none."""
         return next((one for one in self.all if one.name == name), None)
 
     def resolve(self, decorator: str | None, name: str, span: Extent) -> ex.Expression:
@@ -199,7 +199,10 @@ class Variables:
     def attribute(
         self, variable: PatternVariable, index: str | None, name: str, span: Extent
     ) -> ex.Expression:
-        """Resolve an attribute of a variable; ``index`` is the text in brackets."""
+        """Return the column of an attribute of a variable, `Missing` if its events lack it.
+
+        ``index`` is the text in the brackets behind the variable, None without brackets.
+        """
         if not variable.has(name):
             if not any(one.has(name) for one in self.all):
                 raise self.unknown(name, [variable], span)
@@ -284,10 +287,11 @@ class Variables:
         having: Sequence[PatternVariable],
         span: Extent,
     ) -> list[ex.Expression]:
-        """Return the conditions that a component agrees in an attribute with `first`, the first one
-        sure to have it.
+        """Return the conditions that component ``one`` agrees with others in an attribute.
 
-        That one and those before it, or all if there is none, agree with whatever is before them.
+        ``having`` are the components that have it; ``first`` is the first sure to occur with it.
+        Components behind ``first``, and negated ones, are compared with it, others with all before
+        them.  A component that ends a run is compared with the run.
         """
         ended = None if one.ends is None else self.all[one.ends]
         if ended is not None and ended.has(name):
@@ -305,10 +309,10 @@ class Variables:
     def _equal(
         self, base: PatternVariable, one: PatternVariable, name: str, span: Extent
     ) -> ex.Expression:
-        """Return the condition that two components, or the rows of one run, agree in an attribute.
+        """Return the condition that ``one`` agrees with ``base`` in the attribute ``name``.
 
-        If some rows of a run lack the attribute, its least value stands for the run: those that
-        have it are equal.
+        If both are the same run, its rows agree.  If rows of the run ``base`` may lack the
+        attribute, the least value of the rows that have it stands for the run.
         """
         each = self._each(one, name, span)
         if not base.repeated or name not in base.lacking:
@@ -451,7 +455,7 @@ class ValueReader:
     def read(self, reader: TokenReader) -> ex.Expression | None:
         """Read an attribute, an equivalence test, an aggregate or a time; None if none is next."""
         token = reader.token
-        if token.kind == "verbatim":  # [i] and [last] may be attributes, too
+        if token.kind == "verbatim":  # in brackets: here even [i] and [last] name attributes
             reader.next()
             name = token.text.strip("[] \t\n")
             if not name.isidentifier():
@@ -501,7 +505,7 @@ class ValueReader:
         return self.variables.aggregate(function.word, variable, index, value, span, self.functions)
 
     def _time(self, reader: TokenReader) -> ex.Expression:
-        """Read time(a): when an event ends."""
+        """Read time(a); return the time at which the event of component a ends."""
         start = reader.next()
         reader.expect_sign("(")
         token = reader.expect_name("a component")
@@ -601,4 +605,4 @@ class _InAggregate:
         return ex.Column(2, place, span=Extent(token.start, attribute.end))
 
 
-_ROWS = ex.Constant(None)  # a run, without an attribute
+_ROWS = ex.Constant(None)  # stands for a run that is named without an attribute

@@ -73,10 +73,14 @@ class Best:
 
     def __init__(self, largest: bool) -> None:
         self._largest = largest
-        self.queue: deque[tuple[int, Any, Any]] = deque()  # (number of the row, by, argument)
+        # (number of the row, compared value, argument)
+        self.queue: deque[tuple[int, Any, Any]] = deque()
 
     def enter(self, number: int, argument: Any, by: Any) -> None:
-        """Add a row with its serial number; ``argument`` is the result if ``by`` is best."""
+        """Add a row with its serial number.
+
+        The row with the best ``by`` gives the result, which is its ``argument``.
+        """
         if by is None or by != by:
             return
         if argument is not None and argument != argument:
@@ -97,7 +101,10 @@ class Best:
             self.queue.popleft()
 
     def beats(self, one: tuple[Any, Any], other: tuple[Any, Any]) -> bool:
-        """Return True if a pair (by, argument) is at least as good as another."""
+        """Return True if ``one``, (compared value, argument), is at least as good as ``other``.
+
+        Of equal values the one with the smaller argument is better; a null argument is the worst.
+        """
         if one[0] != other[0]:
             return bool(other[0] < one[0]) is self._largest
         if other[1] is None or one[1] is None:

@@ -32,9 +32,10 @@ EACH_ROW = IndexPlace((), ())
 
 
 class ActiveIndex:
-    """The active states on a right stream.
+    """The states that read one right stream; finds the active ones that a right row concerns.
 
-    The options switch the AN-index and, for its states, the AI-index.
+    A state is active while it has instances.  The options switch the AN-index on and, for the
+    states, the AI-index.
     """
 
     def __init__(self, lane: Lane, options: Options) -> None:
@@ -48,7 +49,7 @@ class ActiveIndex:
 
     @property
     def right(self) -> Operator:
-        """The right stream."""
+        """The operator that the states read on their right side."""
         assert self._right is not None
         return self._right
 
@@ -67,7 +68,7 @@ class ActiveIndex:
         return IndexPlace(columns, values if len(values) > 1 else values[0])
 
     def attend(self, state: Any, right: Operator) -> None:
-        """Attach a state to the right stream."""
+        """Add a state whose right input is ``right``, the same operator for all states."""
         if self._right is None:
             self._right = right
             self.wire.connect(right)

@@ -42,7 +42,10 @@ class Aggregation(NamedTuple):
 
 
 class Fragment:
-    """Rows of one group and the same streams: (number, row, inputs), oldest first."""
+    """The rows of one group that have the same streams, and the accumulators over them.
+
+    ``rows`` are (serial number, row, arguments of the functions), oldest first.
+    """
 
     __slots__ = ("accumulators", "operators", "rows")
 
@@ -59,7 +62,10 @@ class Fragment:
         return [kept[1], [number(operator) for operator in self.operators]]
 
     def enter(self, number: int, row: Row, inputs: Row) -> None:
-        """Add a row and its serial number; `inputs` has argument and `by` of each function."""
+        """Add a row with its serial number.
+
+        ``inputs`` has as values, for each function in turn, its argument and the value to compare.
+        """
         self.rows.append((number, row, inputs))
         for place, held in enumerate(self.accumulators):
             held.enter(number, inputs[VALUES + 2 * place], inputs[VALUES + 2 * place + 1])
@@ -71,7 +77,7 @@ class Fragment:
             held.leave(number, inputs[VALUES + 2 * place])
 
 
-Fragments: TypeAlias = dict[Members, Fragment]  # of a group, by their streams
+Fragments: TypeAlias = dict[Members, Fragment]  # the fragments of a group, by membership
 
 
 class Share:
@@ -87,7 +93,10 @@ class Share:
         self._number = 0
 
     def enter(self, rows: Iterable[tuple[Row, Members]]) -> list[tuple[Row, Members]]:
-        """Consume rows of own streams; return the key of the group of each, and these streams."""
+        """Add the rows that belong to streams of the definition.
+
+        Return for each of these rows the key of its group, and those of its streams.
+        """
         taken = []
         for row, members in rows:
             slots = [slot for slot in slots_of(members) if slot in self.slots]
@@ -144,9 +153,10 @@ class Share:
 
 
 def blocks(fragments: dict[Members, Fragment]) -> list[tuple[set[int], list[Fragment]]]:
-    """Return the slots of some fragments in blocks, each with its fragments.
+    """Return the slots of some fragments in blocks, as (slots of a block, its fragments).
 
-    The streams of a block are in the same fragments, so they share their aggregates.
+    Each slot is in one block.  The streams of a block are in the same fragments, so they share
+    their aggregates.
     """
     parts: list[tuple[set[int], list[Fragment]]] = []
     for members, fragment in fragments.items():
@@ -166,9 +176,9 @@ def blocks(fragments: dict[Members, Fragment]) -> list[tuple[set[int], list[Frag
 
 
 class AggregateMOp(OrderedMOp):
-    """Aggregates that read one channel from the same arrival on; each definition has its output.
+    """Aggregates over one channel, for queries that see its rows from the same arrival on.
 
-    Only queries that see the same arrivals share it.
+    Each definition has an output channel of its own.
     """
 
     journals = True

@@ -35,7 +35,7 @@ _LEFT, _RIGHT = 0, 1
 
 
 class KeptRow(NamedTuple):
-    """A row that is kept, the streams that it belongs to, and their side."""
+    """A kept row, the streams that it belongs to, and its side of the join (0: left, 1: right)."""
 
     row: Row
     members: Members
@@ -67,11 +67,12 @@ class WindowJoinMOp(MOp):
         self._readers: list[dict[int, dict[Operator, None]]] = [{}, {}]  # by slot
         self._kept: list[KeptGroups[KeptRow]]
         self._kept = [KeptGroups(self, journal), KeptGroups(self, journal)]
-        self._window = -1  # the largest window of the joins
+        self._window = -1  # the largest window of the joins, in ticks
         self._next_eviction: int | None = None
         self._bound = MatchBound(self)
         self._rooms = [self._bound.kept, KeptBound()]
-        self._multiplies = [not one.simple for one in first.inputs]  # an event may make many rows
+        # by side: one event may make many rows
+        self._multiplies = [not one.simple for one in first.inputs]
 
     def add(self, wanted: Wanted) -> Operator:
         operator = super().add(wanted)

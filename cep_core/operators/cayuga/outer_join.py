@@ -128,7 +128,7 @@ class OuterJoinMOp(SlotWiseMOp, OrderedMOp):
                 self._keep(one.row, left, one.side, one.answered)
 
     def _attend(self) -> None:
-        """Listen to right rows while some left row or a later one may be their partner."""
+        """Listen to right rows while left rows are kept or right rows have to be; else do not."""
         listens = self.operators and (self._kept[_LEFT] or self._keeps[_RIGHT])
         (self.active.activate if listens else self.active.deactivate)(self)
 

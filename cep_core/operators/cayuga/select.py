@@ -24,7 +24,10 @@ _LEAST_BROAD = 4  # streams of a broad definition, at least
 
 
 class SelectMOp(MOp):
-    """Selections that read one channel.  ``shared``: their streams share the output channel."""
+    """Selections that read one channel.
+
+    ``shared``: their streams are slots of one output channel; else each has a channel of its own.
+    """
 
     single = True
 
@@ -108,7 +111,10 @@ class SelectMOp(MOp):
         return index
 
     def _is_broad(self, definition: BoundPredicate, source: int, target: int) -> bool:
-        """Count a definition's stream (input slot, output slot); return True if it is broad now."""
+        """Note that a definition reads and writes a slot (``source``, ``target``).
+
+        Return True if the definition is broad, so that it is tested once for all its streams.
+        """
         if self._input.live > _MOST_COUNTED or self._input.live == 1:
             return False
         streams = self._streams.setdefault(definition, {})

@@ -67,7 +67,7 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
     def __init__(
         self, first: Wanted, number: int, filter: BoundPredicate, index: ActiveIndex
     ) -> None:
-        # With more than 30 attributes its dictionary would not share keys: 5 % of NEXT.
+        # More than 30 attributes would cost each object a dictionary of its own: 5 % of NEXT.
         super().__init__(first, number, ordered=True)
         right = first.inputs[1]
         self.depth = right.depth + 1
@@ -77,8 +77,10 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
         self._constants = filter.constants
         self._kept: KeptGroups[Instance] = KeptGroups(self, self._lane.journal)
         self._pending: list[Instance] = []
-        self._met: dict[Any, set[int] | None] = {}  # by group: ids of instances to delete, or all
-        self._untried: dict[Any, set[int]] = {}  # by group: queries with too many instances
+        # by group: `id` of the instances to delete, None for all
+        self._met: dict[Any, set[int] | None] = {}
+        # by group: slots of the queries with too many instances
+        self._untried: dict[Any, set[int]] = {}
         self._bound = MatchBound(self, _FEW)
         self._multiplies = not first.inputs[0].simple  # an event may make many left rows
         self._read(filter, index)
@@ -303,7 +305,10 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
 def _bounds_of(
     disjuncts: Sequence[IndexedDisjunct], constants: Sequence[Any]
 ) -> list[tuple[int, int]]:
-    """Return (place of a time in an instance, largest bound in ticks) if all disjuncts have one."""
+    """Return (place of a time in an instance, largest bound in ticks) by which instances end.
+
+    Only places that all disjuncts bound are among them.
+    """
     found: list[dict[int, int]] = []
     for disjunct in disjuncts:
         own: dict[int, int] = {}
@@ -338,7 +343,10 @@ def _last_of(bounds: Sequence[tuple[int, int]]) -> Callable[[Row], Any]:
 
 
 class RankedFilter(NamedTuple):
-    """The definition of a sequence; of simultaneous right rows those least in a column match."""
+    """The definition of a sequence.
+
+    Of simultaneous right rows only those with the least value in ``column`` match; None: all.
+    """
 
     filter: BoundPredicate
     column: int | None
@@ -432,6 +440,6 @@ class IterateMOp(StateMOp):
         for instance in ended.values():
             if instance is not None and instance[0][-1]:
                 row, members = instance
-                left = self._bound.left(members)  # a row that was left out may extend the run
+                left = self._bound.left(members)  # a row that a query left out might extend the run
                 if left is not None:
                     self._output.emit((row[0], now, *row[2:-1]), left)

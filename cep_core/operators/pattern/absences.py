@@ -20,7 +20,8 @@ from cep_core.operators.pattern.conditions import MatchShape
 from cep_core.operators.pattern.policies import Gap, Run
 from cep_core.operators.shared_runs import QueryMasks
 
-Bounds: TypeAlias = tuple[Any, ...]  # of a query: spans of unordered parts, times of absences
+# of a query, in ticks: spans of unordered parts, then times of absences
+Bounds: TypeAlias = tuple[Any, ...]
 
 
 class AbsentEvents:
@@ -51,7 +52,10 @@ class AbsentEvents:
             self._all_tried = self.given_up = 0
 
     def add(self, component: int, row: Row, mask: int) -> None:
-        """Keep a row, unless a null or NaN excludes it from all partitions."""
+        """Keep a row that the queries of ``mask`` select, unless a null or NaN excludes it.
+
+        A row with null or NaN in a column of the partition can be in no partition.
+        """
         key_of = self._keys[component]
         key = None if key_of is None else key_of(row)
         if key_of is None or key is not None:
@@ -78,8 +82,9 @@ class AbsentEvents:
 
     @property
     def reach(self) -> int:
-        """The ticks for which rows are kept: the longest time of absences, or window if one lacks
-        it.
+        """The ticks for which rows are kept: the longest time of an absence.
+
+        If an absence has no time, it is the longest window.
         """
         return self._longest if self._shape.timed else self._queries.longest
 
@@ -89,7 +94,7 @@ class AbsentEvents:
         return max([one[at] for one in known for at in self._shape.silences], default=0)
 
     def bounds(self, mask: int) -> Sequence[tuple[int, Bounds]]:
-        """Return the queries of a mask by their times of absences: (mask of queries, times)."""
+        """Return (mask of queries, times of their absences in ticks) for the queries of a mask."""
         if not self._shape.silences:
             return ((mask, ()),) if mask else ()
         apart: dict[Bounds, int] = {}
@@ -115,7 +120,8 @@ class AbsentEvents:
     def happened(self, run: Run, gaps: Iterable[Gap], mask: int, now: int) -> int:
         """Return the queries of a mask for which an event that must be absent is in one of `gaps`.
 
-        Those `given_up` are among them: too many events would have to be tested for them.
+        The queries in `given_up` are among them: too many events would have to be tested for them.
+        ``now`` is the time of the epoch.
         """
         holding, found = self._queries.constants.holding, 0
         for component, after, before, since in gaps:

@@ -17,8 +17,9 @@ _NOTHING = {"COUNT": 0, "AVG": (0, 0), "LIST": ()}  # accumulators of no row; No
 
 
 class RunAccumulator(NamedTuple):
-    """An aggregate (``role``) of the attribute at ``place``; a cell has its value, (sum, number) of
-    AVG.
+    """An aggregate (``role``) of attribute number ``place`` over the rows of a run.
+
+    The cell of the run has its value, for AVG (sum, number of values).
     """
 
     role: str
@@ -66,10 +67,9 @@ def nth(values: Sequence[Any] | None, place: int) -> Any:
 
 
 def _added(role: str, held: Any, value: Any) -> Any:
-    """Return an accumulator with one more value; all but lists ignore null and NaN.
+    """Return the accumulator ``held`` of the aggregate ``role`` with one more value.
 
-    A list of more than `ITEMS` values is null.
-
+    All but LIST ignore null and NaN.  A list of more than `ITEMS` values is null.
     Sums of integers are exact; floats are added in the order of the rows.
     """
     if role == "LIST":
@@ -106,7 +106,7 @@ def _sum(held: Any, value: Any) -> Any:
 
 
 def average(held: tuple[Any, int]) -> float | None:
-    """Return the average of an accumulator, null without values."""
+    """Return the average of (sum, number of values), null without values."""
     try:
         return held[0] / held[1] if held[1] else None
     except OverflowError:

@@ -73,11 +73,12 @@ class MatchShape:
         absences = [one for one in trees if isinstance(one, Absent)]
         self.absent = tuple(dict.fromkeys(absence.component for absence in absences))
         self.spanning = any(absence.spanning for absence in absences)
-        # the numbers of the constants that are times of absences; `timed`: all absences have one
+        # the numbers of the constants that are times of absences
         self.silences = tuple(
             [self.spans + absence.time for absence in absences if absence.time is not None]
         )
         self.waits = any(state.longest for state in self.states)
+        # whether all absences have a time of their own
         self.timed = 0 < len(self.silences) == len(absences)
         self.stops = tuple(dict.fromkeys(one for tree in trees for one in stops_of(tree)))
         self._unordered = [set(one.components) for one in trees if isinstance(one, Unordered)]
@@ -107,7 +108,7 @@ class MatchShape:
 
     @cached_property
     def more(self) -> list[PatternCondition]:
-        """By component: the conditions that its later rows are tested with."""
+        """By component: the conditions that rows of a run after its first row are tested with."""
         return self._by_component(self.conjuncts, False)
 
     @cached_property
@@ -117,7 +118,7 @@ class MatchShape:
 
     @cached_property
     def more_tests(self) -> list[PatternCondition]:
-        """By component: the tests (a failed one ends a match) of its later rows."""
+        """By component: the tests (a failed one ends a match) of all but the first row of a run."""
         return self._by_component(self._tests, False)
 
     @cached_property
@@ -127,7 +128,7 @@ class MatchShape:
 
     @cached_property
     def constant_conditions(self) -> PatternCondition:
-        """The conditions that read constants of a query, for a match that is complete."""
+        """The conditions that read constants of a query; they are tested on a complete match."""
         return self.on_whole(conjunct for conjunct in self.conjuncts if conjunct.has_constants)
 
     @cached_property
@@ -143,7 +144,7 @@ class MatchShape:
     # -- cells -----------------------------------------------------------------------------
 
     def taken(self, cells: Cells, component: int, row: Row) -> Cells:
-        """Return the cells with one more row of a component."""
+        """Return the cells of a run with one more row, which is an event of a component."""
         cell = cells[component]
         made: Any = row
         if self.components[component].repeated:
@@ -169,7 +170,7 @@ class MatchShape:
         return next((c for c in one.components if c in self.absent or c in self.stops), None)
 
     def _whole(self, one: Conjunct) -> bool:
-        """Return True if a condition reads all rows of its last component, or no component."""
+        """Return True if a condition reads no part, or the whole run of its last component."""
         if self._aside(one) is not None:
             return False
         latest = max(one.components, default=0)
@@ -208,7 +209,10 @@ class MatchShape:
         return found
 
     def _came(self, other: int, place: int) -> str:
-        """Return the source of a test that component `other` came before this row of `place`."""
+        """Return the source of a test that component `other` came before the next row of `place`.
+
+        If `other` is a run, it has to have more rows than the run of `place` has.
+        """
         if not self.components[other].repeated:
             return f"m[{other}] is not None"
         own = f"(m[{place}][{COUNT}] if m[{place}] else 0)"
@@ -226,7 +230,7 @@ class MatchShape:
         return tuple(sorted(tests, key=lambda test: len(test.reads)))
 
     def writer(self, source: Callable[[Part], str]) -> Writer:
-        """Return a writer of conditions, given the function from a part to its source."""
+        """Return a writer of conditions in Python; ``source`` gives the code of a part's value."""
         parts = self.parts
         made = Writer(self.functions, False, columns=lambda column: source(parts[column.index]))
         made.names |= _NAMES

@@ -77,8 +77,8 @@ class PatternMatchMOp(SharedRuns):
             shape, self._queries, self._absences, lambda time: self._lane.flush_at(time, self)
         )
         self._rows: list[tuple[int, Row, int]] = []
-        self._over = 0  # the queries with too many runs in this epoch
-        self._next_count = RUNS + 1  # the number of new runs at which they are counted again
+        self._over = 0  # mask of the queries with too many runs in this epoch
+        self._next_count = RUNS + 1  # the number of new runs at which each query's are counted
         self._read: dict[str, Row] = {}  # one object for equal loaded rows: NaN equals only itself
 
     # -- the plan --------------------------------------------------------------------------
@@ -206,7 +206,7 @@ class PatternMatchMOp(SharedRuns):
             number = len(run.taken)
             if number > 1:
                 added += OWN + number
-        # each may be kept as a run, and as a match that waits
+        # each new run may be kept twice: as a run, and as a match that waits
         if not added or not self._bound.kept.is_full(2 * added):
             return
         if over := mask_of(self._bound.kept.with_too_much(self._sizes(now))):
@@ -214,7 +214,7 @@ class PatternMatchMOp(SharedRuns):
             self._drop(lambda run: run.mask & ~over, over)
 
     def _sizes(self, now: int) -> Iterator[KeptSize]:
-        """Yield the sizes of runs, for queries in whose window they are, and of waiting matches."""
+        """Yield a `KeptSize` for each run (queries in whose window it is) and waiting match."""
         for run in self.runs():
             yield self._queries.within(run.mask, now - run.first_end), run.taken[0][1][2], run.size
         for run in self._waiting:
@@ -231,7 +231,7 @@ class PatternMatchMOp(SharedRuns):
                 del made[key]
 
     def _begin_anew(self, made: dict[Hashable, Run]) -> None:
-        """Drop all runs of the queries that have too many of them in this epoch."""
+        """Drop all runs of queries with too many runs in this epoch, in which ``made`` came."""
         self._count(made)
         over = self._over
         self._over, self._next_count = 0, RUNS + 1
@@ -312,10 +312,10 @@ class PatternMatchMOp(SharedRuns):
         now: int,
         meetings: Iterable[tuple[Iterable[Run], frozenset[int] | None, Iterable[Happened]]],
     ) -> int:
-        """Exclude from the epoch the queries whose runs would meet too many events; return these.
+        """Exclude from the epoch the queries with too much work; return the mask of these queries.
 
-        A query has the runs in its own window and the events that it selects: what is kept or
-        happens for others is no work of it.
+        Work is a run that meets an event: ``meetings`` are (runs, inputs that concern them or None
+        for all, events).  Of these a query has the runs in its window and the events it selects.
         """
         counts, within = Counter[int](), self._queries.within
         for runs, inputs, events in meetings:
@@ -332,7 +332,7 @@ class PatternMatchMOp(SharedRuns):
     def _meet(
         self, now: int, key: Any, state: int, met: list[Happened], made: dict[Hashable, Run]
     ) -> None:
-        """Extend the runs of a partition and a state by the events that they meet."""
+        """Extend the runs of a partition in a state by events; add the new runs to ``made``."""
         oldest = now - self._queries.longest
         kept: list[Run] = []
         for run in self._runs[key][state]:
@@ -537,12 +537,12 @@ class PatternMatchMOp(SharedRuns):
         first_end, key = run.first_end, run.key
         if not run.taken:
             first_end, key = row[1], self._key(look.component, row)
-        # by position: with keywords it takes twice as long
+        # positional arguments: with keywords the call takes twice as long
         state = move.target
         return Run(taken, cells, state, mask, 0, gaps, floor, opened, first_end, row[1], key)
 
     def _split(self, run: Run, ended: Mapping[int, int]) -> Iterable[Run]:
-        """Return the runs that are left of a run after moves have ended for some of its queries."""
+        """Return the runs left of a run when moves ``ended`` (mask of queries by bits of moves)."""
         parts = {run.dead: run.mask}
         for moves, ending in ended.items():
             divided: dict[int, int] = {}
@@ -564,7 +564,7 @@ class PatternMatchMOp(SharedRuns):
         return [one for one in left if one.dead & every != every]
 
     def _install(self, run: Run) -> None:
-        """Keep a run that may go on."""
+        """Keep a run if it may go on."""
         state = self._states[run.state]
         if not state.moves or not run.mask:
             return
@@ -573,14 +573,14 @@ class PatternMatchMOp(SharedRuns):
             return
         parts = [run]
         if state.longest and (grown := run.mask & self._waiting.longer.get(run.same, 0)):
-            dead = run.dead | state.grown  # an event of the same epoch has made it longer
+            dead = run.dead | state.grown  # an event of the same epoch made the match longer
             parts = [run._replace(mask=grown, dead=dead), run.only(run.mask & ~grown)]
         runs = self._runs.setdefault(key, {}).setdefault(run.state, [])
         runs += [part for part in parts if part.mask]
         self._arm(run.end, self._queries.longest)
 
     def _drop(self, left: Callable[[Run], int], mask: int) -> None:
-        """Keep runs and waiting matches for the queries `left` returns: all but some of `mask`."""
+        """Remove from runs and waiting matches the queries of `mask` that `left` leaves out."""
         self._drop_runs(left, mask)
         self._waiting.drop(left)
 

@@ -106,9 +106,10 @@ def _are_of_inputs(pattern: PatternMatch, keys: Keys, components: Iterable[int])
 
 
 def _is_answered(conjunct: Conjunct, places: Sequence[int | None]) -> bool:
-    """Return True if an equality of two components compares one and the same place of the key.
+    """Return True if the partition answers an equality: both components have it at one place.
 
-    One within a repeated component is not answered: its first event may be a match alone.
+    ``places`` has for each side its index in the columns of the partition, None if it is no column.
+    An equality within a repeated component is not answered: its first event may be a match alone.
     """
     return None not in places and len(set(places)) == 1 and len(conjunct.components) == 2
 

@@ -69,7 +69,7 @@ class Run(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The size that counts against the bound of kept runs; 0 for a run of one event."""
+        """The size, in events, that the bound of kept runs counts; 0 for a run of one event."""
         return OWN + len(self.taken) if len(self.taken) > 1 else 0
 
     @property
@@ -83,7 +83,7 @@ class Run(NamedTuple):
 
     @property
     def places(self) -> list[RunPlace]:
-        """The places of the events, in order."""
+        """The places (end, begin, arrival) of the events, ascending."""
         return sorted(place_of(row) for _, row in self.taken)
 
     @property
@@ -92,7 +92,7 @@ class Run(NamedTuple):
         return (self.state, self.same, self.gaps, self.floor)
 
     def only(self, mask: int) -> Run:
-        """Return the run with another mask of queries."""
+        """Return this run with ``mask`` as its queries."""
         return self if mask == self.mask else self._replace(mask=mask)
 
     def without(self, forgotten: frozenset[int]) -> Run:
@@ -170,8 +170,8 @@ class Policies:
         self.any = policy != "none"
         self._target = target
         self._key_of = key_of
-        # By partition and slot the time up to which no first event may begin.  Times are kept for
-        # ever: an event may have begun long before it ends, and a partition may come again.
+        # By partition and slot of a query: up to which time no first event may begin.  It is kept
+        # for ever, as an event may begin long before it ends, and a partition may come again.
         self.closed: dict[Any, dict[int, int]] = {}
         self._discarded: list[DiscardedRuns] = []
 
@@ -184,7 +184,7 @@ class Policies:
         return mask
 
     def key(self, run: Run) -> Any:
-        """Return the partition of a run."""
+        """Return the partition `[k]` of a run, which is that of its first event."""
         component, row = run.taken[0]
         return self._key_of[component](row)
 
@@ -196,7 +196,7 @@ class Policies:
         return mask
 
     def close(self, key: Any, mask: int, until: int) -> None:
-        """Close queries to first events of a partition that begin up to a time."""
+        """Exclude first events of a partition up to a time, in ticks, for the queries of a mask."""
         self.closed.setdefault(key, {}).update(dict.fromkeys(slots_of(mask), until))
 
     def forget_query(self, slot: int) -> None:

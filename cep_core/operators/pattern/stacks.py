@@ -58,7 +58,10 @@ class Stack:
         self.gone = 0
 
     def push(self, row: Row, rip: int, start: int, mask: int) -> None:
-        """Push a row; `start` is the latest begin of a sequence that ends with it."""
+        """Push a row that the queries of ``mask`` select, with its RIP (see `Stack`).
+
+        ``start`` is the latest begin, in ticks, of a sequence that ends with the row.
+        """
         starts = self.starts
         self.rows.append(row)
         self.rips.append(rip)
@@ -113,7 +116,10 @@ class ActiveStacks(SharedRuns):
         self._choose()
 
     def _choose(self) -> None:
-        """Set the search; it tests conditions on constants only if all queries have the same."""
+        """Compile the search if need be.
+
+        It tests conditions on constants if all queries have the same constants and windows.
+        """
         alike = self._queries.are_alike
         if alike is not self._alike:
             self._alike, self._search = alike, self._search_of(alike)
@@ -131,7 +137,7 @@ class ActiveStacks(SharedRuns):
         self._drop(mask)
 
     def _drop(self, mask: int) -> None:
-        """Remove the queries of a mask from all rows."""
+        """Remove the queries of a mask from all rows on the stacks; drop rows of no other query."""
         kept = list(self._kept())
         self._partitions.clear()
         for component, row, queries in kept:
@@ -195,9 +201,10 @@ class ActiveStacks(SharedRuns):
         return receive
 
     def push_row(self, component: int, row: Row, mask: int, new: bool) -> None:
-        """Push a row on its stack; one that completes sequences waits for the end of the epoch.
+        """Push a row, which the queries of ``mask`` select, on the stack of a component.
 
-        A row that is not ``new`` was on a stack before.
+        A row that completes sequences waits for the end of the epoch instead.  A row that is not
+        ``new`` was on a stack before.
         """
         key_of, key = self._keys[component], None
         if key_of is not None:
@@ -240,7 +247,7 @@ class ActiveStacks(SharedRuns):
         """Find the sequences that the rows of the epoch complete, and emit them."""
         rows, self._completed = self._completed, []
         if self._alike:
-            every = rows[0][2]  # all queries select the same
+            every = rows[0][2]  # the mask of each row: queries that are alike select the same rows
             self._complete(rows, every, self._queries.constants.only, self._queries.longest)
             return
         found = self._found(rows, None, self._queries.longest, False)
@@ -273,7 +280,10 @@ class ActiveStacks(SharedRuns):
     def _found(
         self, rows: Iterable[Completed], constants: Any, window: int, alike: bool
     ) -> list[Any] | None:
-        """Return the sequences that rows complete; None if too many rows are tried for them."""
+        """Return the sequences that rows complete; None if too many rows are tried for them.
+
+        ``alike``: all queries have the same ``constants``; the window is in ticks.
+        """
         search = self._search if alike is self._alike else self._search_of(alike)
         found: list[Any] = []
         left = WORK

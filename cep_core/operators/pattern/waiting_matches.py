@@ -129,7 +129,10 @@ class WaitingMatches:
         return EndWay(deadline, gaps) if last < deadline else None
 
     def _decide(self, match: WaitingMatch, now: int, whole: dict[Hashable, Run]) -> None:
-        """Add a match to `whole` for the queries with a certain way to end; for others it waits."""
+        """Add a match to `whole` for the queries for which a way to end is certain by now.
+
+        For other queries it waits for the next deadline of a way to end.
+        """
         run, ways = match
         left = run.mask
         for way in ways:
