@@ -87,11 +87,11 @@ class EngineCatalog:
                     self.declare(name, live=True)
 
     def raise_lateness(self, needed: Mapping[str, int], attributes: StreamAttributes) -> list[str]:
-        """Make streams live with at least the lateness that is `needed`, in ticks by stream.
+        """Raise the lateness of streams to what is `needed`, in ticks by stream; make these live.
 
-        Return the streams whose lateness is smaller and stays, because subscriptions read them.
-        Streams get the `attributes`, unless they have some or an event query reads them.  It is one
-        transaction for all streams.
+        Return the streams whose lateness is too small but stays, because subscriptions read them.
+        The others get the `attributes`, unless they have some or an event query reads them.  It is
+        one transaction for all streams.
         """
         with self._transactions.committed():
             raised, fixed = self._state.streams.raised(needed, schema_of(attributes))

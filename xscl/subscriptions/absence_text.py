@@ -12,9 +12,10 @@ from xscl.time_format import duration
 
 
 def absences(form: nf.NormalForm, blocks: Sequence[Block], there: Set[int]) -> Iterator[str]:
-    """Yield in words what did not come, for a result that has the components in `there`.
+    """Yield a text for each side of an absence in a query that has no documents in a result.
 
-    Streams are named as their owner does.
+    `form` is the query, with its `blocks`; `there` are the components that the result has.  Streams
+    have the names that their owner uses.
     """
     if isinstance(form, nf.Scan | nf.CalendarForm):
         return
@@ -25,7 +26,7 @@ def absences(form: nf.NormalForm, blocks: Sequence[Block], there: Set[int]) -> I
         return
     lower, upper = form.relation.lower, form.relation.upper
     for at, side in enumerate(sides):
-        # NOT FOLLOWED BY has no right side in its results, and none of its components is there.
+        # A result of NOT FOLLOWED BY never has the right side, so that side counts as missing here.
         if there.isdisjoint(nf.components(side)):
             span = _span(-upper, -lower) if at == 0 else _span(lower, upper)
             yield from _missing(side, blocks, span)
@@ -43,7 +44,10 @@ def _missing(side: nf.NormalForm, blocks: Sequence[Block], span: str) -> Iterato
 
 
 def _span(first: int, last: int) -> str:
-    """Return in words when an answer was awaited, given in ticks after the side that is alone."""
+    """Return in words the interval of time in which the missing side could have come.
+
+    `first` and `last` are its ends, in ticks after the side that came; below 0: before it.
+    """
     if first in (0, 1, -last):
         return f"within {duration(last)}"
     if last in (-1, 0):

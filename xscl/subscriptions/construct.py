@@ -24,7 +24,7 @@ LARGEST = 16_000_000
 
 
 class OutputTooLarge(Exception):
-    """An output document would have more bytes than it may."""
+    """An output document would have more bytes than its limit: `size` bytes were counted."""
 
     def __init__(self, size: int) -> None:
         super().__init__(f"{size:,} bytes")
@@ -32,7 +32,10 @@ class OutputTooLarge(Exception):
 
 
 class Room:
-    """The bytes that an output document may have; the items of its match, with their sizes."""
+    """The items from which one output document is made, and a count of its bytes.
+
+    `bound` has the items of each variable; `most` is the largest number of bytes.
+    """
 
     def __init__(self, bound: Mapping[str, Sequence[Item]], most: int) -> None:
         self.most = most
@@ -42,13 +45,13 @@ class Room:
         self._found: dict[tuple[str, Path], list[Item]] = {}
 
     def take(self, size: int) -> None:
-        """Count bytes; raise OutputTooLarge if there are too many."""
+        """Count `size` more bytes; raise OutputTooLarge if they are more than `most` together."""
         self._taken += size
         if self._taken > self.most:
             raise OutputTooLarge(self._taken)
 
     def items(self, embedded: EmbeddedPath) -> list[Item]:
-        """Return the items of an embedded expression."""
+        """Return the items that an embedded path selects from its variable, in document order."""
         wanted = embedded.variable, embedded.path
         if (found := self._found.get(wanted)) is None:
             variable, path = wanted
@@ -57,11 +60,11 @@ class Room:
         return found
 
     def first(self, names: Iterable[str]) -> dict[str, Item | None]:
-        """Return the first item of each variable."""
+        """Return the first item of each variable, by name; None for one without items."""
         return {name: next(iter(self._bound[name]), None) for name in names}
 
     def size(self, item: Item, *, as_text: bool = False) -> int:
-        """Return the bytes of a copied item, or of its text."""
+        """Return the number of bytes of an item as XML, with `as_text` that of its text."""
         copied = isinstance(item, etree._Element) and not as_text
         known = self._sizes.get((id(item), copied))
         if known is None:
@@ -71,24 +74,24 @@ class Room:
 
 
 def _serialised(item: Item) -> bytes:
-    """Return an item as it is written within `<result>`."""
+    """Return the XML of an item as a child of `<result>`."""
     if isinstance(item, etree._Element):
         made = etree.tostring(item, encoding="UTF-8", with_tail=False, xml_declaration=False)
         if b"xmlns" not in made:
             return made
-    result = etree.Element("result")  # within it the item declares its prefixes
+    result = etree.Element("result")  # a copied child declares the prefixes that it uses
     _append(result, item)
     made = etree.tostring(result, encoding="UTF-8", xml_declaration=False)
     return made.removeprefix(b"<result>").removesuffix(b"</result>")
 
 
 def _written(text: str) -> int:
-    """Return the bytes of a text in XML."""
+    """Return an upper bound of the bytes of a text in XML, with its escapes."""
     return len(text.encode()) + 5 * sum(map(text.count, '&<>"'))
 
 
 def default_document(items: Iterable[Item], most: int) -> bytes:
-    """Return `<result>` with each item; raises OutputTooLarge above `most` bytes of items."""
+    """Return the XML of `<result>` with all items; OutputTooLarge if they exceed `most` bytes."""
     size, written = 0, list[bytes]()
     for item in items:
         made = _serialised(item)
@@ -101,19 +104,22 @@ def default_document(items: Iterable[Item], most: int) -> bytes:
 
 
 def constructed_document(constructor: Element, room: Room) -> bytes:
-    """Return the constructor's document; raises OutputTooLarge."""
+    """Return the XML of the element that a constructor makes; raises OutputTooLarge."""
     made = constructed(constructor, room)
     return etree.tostring(made, encoding="UTF-8", xml_declaration=False)
 
 
 def constructed(constructor: Element, room: Room) -> etree._Element:
-    """Return the constructor's element; raises OutputTooLarge."""
+    """Return the element that a constructor makes; raises OutputTooLarge."""
     room.take(_fixed_size(constructor, room))
     return _constructed(constructor, room)
 
 
 def _fixed_size(constructor: Element, room: Room) -> int:
-    """Return the bytes of a constructor's element, without those of texts of functions."""
+    """Return the number of bytes to count for the element that a constructor makes.
+
+    Those of values of functions are counted when these are computed (`_text`).
+    """
     size = 2 * len(constructor.name) + 5
     for name, parts in constructor.attributes:
         size += len(name) + 4 + sum(_size(part, room, as_text=True) for part in parts)
@@ -154,7 +160,10 @@ def _constructed(constructor: Element, room: Room) -> etree._Element:
 
 
 def row_document(name: str, values: Mapping[str, str | None], room: Room) -> bytes:
-    """Return the document of a row, a leaf for each value but null; raises OutputTooLarge."""
+    """Return the XML of a row: the root `name` with a leaf for each value that is not None.
+
+    Leaves have the names of the values.  Raises OutputTooLarge.
+    """
     room.take(sum(_written(value or "") + 2 * len(name) + 5 for name, value in values.items()))
     root = etree.Element(name)
     for attribute, value in values.items():
@@ -164,7 +173,10 @@ def row_document(name: str, values: Mapping[str, str | None], room: Room) -> byt
 
 
 def _text(part: ConstructorPart, room: Room) -> str:
-    """Return literal text, the first string of `{string(x)}`, or all of `{x}`, blanks between."""
+    """Return the text of a part of a constructor.
+
+    For `{string(x)}` it is the string of the first item, for `{x}` those of all, with blanks.
+    """
     if isinstance(part, str):
         return part
     if isinstance(part, EmbeddedOperand):
@@ -176,7 +188,7 @@ def _text(part: ConstructorPart, room: Room) -> str:
 
 
 def _append(parent: etree._Element, item: Item) -> None:
-    """Append a copy of an element, or the text of anything else."""
+    """Append an item to the content of `parent`: a copy of an element, the text of any other."""
     if isinstance(item, etree._Element):
         copied = copy.deepcopy(item)
         copied.tail = None

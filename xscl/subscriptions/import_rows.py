@@ -18,7 +18,7 @@ _BOOLEANS = {
 
 
 class ImportRow(NamedTuple):
-    """A query to register under a name."""
+    """A row of a list: a query to register under a name, with tags and options."""
 
     name: str
     query: str
@@ -28,7 +28,7 @@ class ImportRow(NamedTuple):
 
 
 class RowError(XsclError):
-    """A row of a list that cannot be read; `row` is its number, from 1."""
+    """A row of a list cannot be read; `row` is its number, from 1."""
 
     code = "wrong_row"
 
@@ -39,7 +39,10 @@ class RowError(XsclError):
 
 
 def read_import_rows(text: str, *, is_csv: bool) -> Iterator[ImportRow]:
-    """Yield the rows of a list; raises RowError at the first one that cannot be read."""
+    """Yield the rows of a list in its order; raises RowError at the first that cannot be read.
+
+    `text` is CSV with a heading if `is_csv`, else JSON lines.
+    """
     return _csv(text) if is_csv else _json_lines(text)
 
 

@@ -45,11 +45,11 @@ _SCHEMA = sql_schema(
 
 @dataclass(eq=False, repr=False)
 class LatenessBounds:
-    """The streams that subscriptions read, with their bounds of lateness; as a table for SQL.
+    """Makes a table for SQL: how late a document may be for each subscription and stream.
 
-    `bound` is how far behind the clock a document may come without missing anything, NULL if
-    nothing is ever missed; `lateness` is that of the subscription's temporal operators, NULL if it
-    has none.  Both are in ticks.
+    Its column `bound` is how far behind the clock a document may come without missing anything,
+    NULL if nothing is ever missed.  `lateness` is that of the subscription's operators over time,
+    NULL if it has none.  Both are in ticks.
     """
 
     _subscriptions: Subscriptions
@@ -60,8 +60,9 @@ class LatenessBounds:
     _table: pa.Table = field(default_factory=_SCHEMA.empty_table, init=False)
 
     def table(self) -> pa.Table:
-        """Return the bounds of all subscriptions as a table, made anew when subscriptions have
-        changed.
+        """Return the table, with a row for each stream that a subscription reads.
+
+        It is cached until the subscriptions change.
         """
         state = self._subscriptions.state
         if state != self._made_for:
@@ -88,7 +89,7 @@ class LatenessBounds:
         return bounds
 
     def _of_row(self, one: Subscription) -> StreamBounds:
-        """Return the bounds of a join of two blocks from its row of R_T."""
+        """Return the bounds by stream of a subscription that is one join of two blocks."""
         row = self._registry.row(one.qid)
         bounds: StreamBounds = {}
         graph = self._registry.members[row.template].template.graph
@@ -102,7 +103,11 @@ class LatenessBounds:
 def _of_query(
     query: CompiledQuery, streams: list[str], lateness: Callable[[str], int]
 ) -> Iterator[tuple[int, int]]:
-    """Yield the components of joins with a window, each with its bound in ticks."""
+    """Yield (component, bound in ticks) for each side of each join with a window.
+
+    `streams` has the stream of each component; `lateness` returns that of a stream in ticks.  A
+    component below several joins may come several times.
+    """
     for part in forms(query.normal.form):
         if isinstance(part, JoinForm) and part.relation.window is not None:
             late = max(lateness(streams[component]) for component in read_components(part))

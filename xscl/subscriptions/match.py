@@ -1,6 +1,6 @@
-"""Matches: the results that a subscriber receives.
+"""Matches: the results that subscriptions receive, with their documents and variables.
 
-Bindings and output document are computed on first use.
+The bindings of a match are computed on first use, its output document on each use.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ SHOWN = 20
 
 
 def html_table(heads: Sequence[str], rows: Iterable[Sequence[str]], number: int) -> str:
-    """Return the first `SHOWN` of `number` rows as an HTML table; all text is escaped."""
+    """Return the first `SHOWN` of `number` rows, escaped, as an HTML table under some headings."""
     shown = "".join(
         f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>"
         for row in islice(rows, SHOWN)
@@ -64,7 +64,7 @@ VALUES = 4_000_000
 
 
 class lazy(Generic[T]):
-    """Decorator: an attribute whose method is called on first use, without a lock.
+    """Decorator of a method: an attribute that the method computes on first use, without a lock.
 
     `functools.cached_property` of Python 3.11 holds one lock for all objects of a class while it
     computes.  Two threads that read two matches would wait for each other, and could deadlock with
@@ -86,13 +86,13 @@ class lazy(Generic[T]):
         if instance is None:
             return self
         value = self._compute(instance)
-        setattr(instance, self._name, value)  # found before this descriptor from now on
+        setattr(instance, self._name, value)  # it hides this descriptor, so it is computed once
         return value
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node of a document: its number, its location, and its string value."""
+    """A node of a document: its number in document order, its path, and its string value."""
 
     document: str
     """The name of its document."""
@@ -103,10 +103,10 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class MatchDocument:
-    """A document of a match: its name, its time in ticks, its nodes, and the parts of its name.
+    """A document of a match with its nodes: `document` is its name, `ts` its time in ticks.
 
-    These are its stream, the id that it was posted with, and its version from 1.  `feed_title` is
-    what its user calls the feed that it came from, empty if he has said nothing.
+    The name consists of `stream`, `id` (with which it was posted) and `version` (from 1).
+    `feed_title` is the user's name for the feed that it came from, empty if there is none.
     """
 
     document: str
@@ -120,12 +120,12 @@ class MatchDocument:
 
 @dataclass(frozen=True, slots=True)
 class DocumentSource:
-    """A document of a match for people: title, web address, publisher's host and time in ticks.
+    """A document of a match as people are shown it.
 
-    Title, address and host are known of feed items and of documents with such elements only.
-    `feed_title` is the user's name for the feed, or the title that the feed has.  `document` is the
-    name, which no other document has; it consists of stream, `id` and version.  `root` is the name
-    of the root element.
+    `title`, web address (`url`) and the publisher's host (`source`) are known only of feed items
+    and of documents with such elements.  `feed_title` is the user's name for the feed, or else the
+    title of the feed.  `document` is the name of the document, which consists of `stream`, `id` and
+    `version`; `root` is the name of the root element, `ts` the time in ticks.
     """
 
     document: str
@@ -146,19 +146,19 @@ class DocumentSource:
 
     @property
     def label(self) -> str:
-        """The document in a few words: its title, and its publisher, or its root and name."""
+        """The title, if known, and the publisher, or else the names of root and document."""
         named = self.publisher or f"{self.root} {self.document}".strip()
         return f"{self.title} ({named})" if self.title else named
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class MatchSource:
-    """The access of matches to queries and documents: each compiled or parsed once."""
+    """Functions for matches: the query of a text in XSCL, the nodes of a document by number."""
 
     compiled: Callable[[str], CompiledQuery]
     tree: Callable[[int], DocumentTree]
     feed_title: Callable[[int], str] = lambda _: ""
-    """The user's name for the feed of a document, empty without."""
+    """Returns the user's name for the feed of the document of a number, empty without."""
 
 
 class Match:
@@ -176,7 +176,10 @@ class Match:
         source: MatchSource,
         position: int = 0,
     ) -> None:
-        """Make the match of composites of the same documents, as far as these are kept."""
+        """Make the match of the composite of a result, for DISTINCT of all with its documents.
+
+        `documents` are the kept ones by number; `position` is 0 for a result that is in no log.
+        """
         self._subscription = subscription
         self._composites = composites
         self._composite = composites[0]
@@ -194,7 +197,7 @@ class Match:
         return f"Match({self.subscription!r}, documents={self.documents!r}, id={self.id!r})"
 
     def _repr_html_(self) -> str:
-        """Return the match as a table, for notebooks."""
+        """Return the match as an HTML table of one row, for notebooks."""
         return html_of([self])
 
     def __eq__(self, other: object) -> bool:
@@ -215,7 +218,7 @@ class Match:
 
     @property
     def number(self) -> int:
-        """The number of the subscription: the order of registration."""
+        """The number of the subscription: later registrations have larger ones."""
         return self._subscription.number
 
     @property
@@ -234,24 +237,24 @@ class Match:
 
     @property
     def trees(self) -> list[tuple[str, DocumentTree]]:
-        """The documents by name, as numbered nodes; none for a row of an event query."""
+        """The (name, nodes) of each document in the order of the blocks; none for event queries."""
         names = set(self.names)
         return [(one.id, self._tree(one)) for one in self._present if one.id in names]
 
     @property
     def sources(self) -> tuple[DocumentSource, ...]:
-        """The documents for people, in the order of the query's blocks; none for an event query."""
+        """Title, address and publisher of each document, in the order of the query's blocks."""
         found = {one.document: one for one in self.read()} if self.documents else {}
         return tuple(source_of(one) for one in found.values())
 
     @property
     def t0(self) -> int:
-        """The time of the earliest document, in ticks."""
+        """The time of the earliest document or instant, in ticks."""
         return self._composite.start
 
     @property
     def t1(self) -> int:
-        """The time at which the match was complete: that of the latest document, or a deadline."""
+        """The time of its end, in ticks: that of the latest document or instant, or a deadline."""
         return self._composite.ts
 
     @property
@@ -267,25 +270,25 @@ class Match:
 
     @property
     def found_by(self) -> Subscription:
-        """The version of the subscription that found it."""
+        """The subscription as it was when it found the match: one of its versions."""
         return self._subscription
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """The numbers of its documents in the store of this engine."""
+        """The numbers of the documents in this engine, in the order of the query's blocks."""
         return tuple(document.doc for document in self._present)
 
     @property
     def absence(self) -> str:
-        """The documents that did not come in time, in words; empty if all did or none had to.
+        """The documents that did not come in time, in words; empty if none was missing.
 
-        Streams are named as their owner does.
+        Streams have the names that their owner uses.
         """
         if self.refusal is not None:
             return ""
         compiled, row = self.query, self._composite
         form = compiled.normal.form
-        # A source is 0, and an instant None, where ELSE has nothing of a block.
+        # For a block that ELSE has left out the number of the document is 0, and an instant None.
         there = {n for n, doc in zip(compiled.components, row.sources, strict=False) if doc}
         at = zip(calendars(form), instants(form), strict=True)
         there |= {n for n, place in at if row.values and row.values[place] is not None}
@@ -293,27 +296,28 @@ class Match:
 
     @property
     def publish(self) -> str | None:
-        """The stream that the output document belongs to, if the query publishes."""
+        """The name of the stream that the query publishes its output documents on, or None."""
         return self._subscription.publish
 
     @property
     def _outputs(self) -> list[list[int]]:
-        """The numbers of the nodes of each output, ascending."""
+        """For each variable in `Subscription.outputs` the numbers of its nodes, ascending."""
         columns = zip(*[composite.nodes for composite in self._composites], strict=True)
         return [sorted({n if n < 0 else n & NODE for n in column}) for column in columns]
 
     @lazy
     def id(self) -> str:
-        """A stable, unique name: 32 hexadecimal digits."""
+        """The id of the match (`match_id`): 32 hexadecimal digits, the same after a replay."""
         names = (*self.names, *(at for _, at in self.instants if at))
         one = self._subscription
         return match_id(one, names, () if one.distinct else [n[0] for n in self._outputs])
 
     @lazy
     def bindings(self) -> dict[str, list[Node]]:
-        """Every variable of the query with its nodes, in document order.
+        """The nodes of every variable of the query, by its name; nodes are in document order.
 
-        After `VALUES` characters `…` stands for each further value.
+        The value of a node is `…` once the values before it have more than `VALUES` characters.
+        An instant is a node of no document.
         """
         if self.refusal is not None:
             return {}
@@ -336,22 +340,22 @@ class Match:
         return found
 
     def forget(self) -> None:
-        """Free the bindings, which are computed again on their next use."""
+        """Free the memory of `bindings`, which are computed again on their next use."""
         self.__dict__.pop("bindings", None)
 
     def read(self) -> Iterator[MatchDocument]:
-        """Yield the documents with their trees, in the order of the query's blocks."""
+        """Yield the documents in the order of the blocks; StoreError if a text is not kept."""
         for document in self._present:
             yield part_of(document, self._tree(document), self._source.feed_title(document.doc))
 
     @property
     def constructed(self) -> bool:
-        """True if the query has a constructor."""
+        """True if the output document is made by a constructor in SELECT."""
         return self.refusal is None and self.query.normal.select is not None
 
     @lazy
     def refusal(self) -> QueryError | None:
-        """Why this release refuses the query that found it, so that it is not shown whole."""
+        """The error with which this release refuses the query (then no bindings), or None."""
         try:
             _ = self.query
         except QueryError as error:
@@ -359,7 +363,7 @@ class Match:
         return None
 
     def xml(self, most: int = LARGEST) -> bytes:
-        """Return the output document.
+        """Return the output document as XML.
 
         It is `<too-large bytes="..." limit="..."/>` if the document has more than `most` bytes, and
         `<refused>` with the reason if this release refuses the query.
@@ -370,7 +374,7 @@ class Match:
             return f'<too-large bytes="{error.size}" limit="{most}"/>'.encode()
 
     def output(self, most: int = LARGEST) -> bytes:
-        """Return the output document; raises OutputTooLarge above `most` bytes."""
+        """Return the output document as `xml` does; raises OutputTooLarge above `most` bytes."""
         if self.refusal is not None:
             refused = etree.Element("refused")
             refused.text = self.refusal.message
@@ -386,12 +390,12 @@ class Match:
 
     @property
     def query(self) -> CompiledQuery:
-        """The query of the subscription; not for one in an event language."""
+        """The compiled query that found the match; not for one in an event language."""
         return self._source.compiled(self._subscription.query)
 
     @lazy
     def instants(self) -> Sequence[tuple[str, str | None]]:
-        """The instants of calendars in order, each behind its variable; None after ELSE."""
+        """The (variable or "", text of the instant) of each calendar; None if ELSE left it out."""
         values = self._composite.values
         if not values or self.refusal is not None:
             return ()
@@ -402,15 +406,15 @@ class Match:
         return self._source.tree(document.doc)
 
     def _trees(self) -> list[DocumentTree | None]:
-        """Return the nodes of each document.
+        """Return the nodes of each document, None for one that is not kept.
 
-        They are not kept: a list of matches would hold the trees of all its documents.
+        They are not cached: a list of matches would hold the nodes of all its documents.
         """
         return [None if document is None else self._tree(document) for document in self._documents]
 
     @property
     def _items(self) -> Mapping[str, Sequence[Item]]:
-        """The items of each variable, and the texts of aggregates."""
+        """The items of each variable by name; for an aggregate or instant its text, if not null."""
         items: dict[str, Sequence[Item]] = {}
         trees = self._trees()
         for variable, place, numbers in self._bound(trees):
@@ -422,7 +426,7 @@ class Match:
         return items
 
     def _nodes(self, trees: Sequence[DocumentTree | None]) -> list[list[list[int]]]:
-        """Return the numbers of bound nodes, by document and by node of its pattern."""
+        """Return, for each document and each node of its pattern, the numbers of bound nodes."""
         if self._numbers is None:
             fixed: list[dict[str, frozenset[int]]] = [{} for _ in trees]
             for (place, name), nodes in zip(self._subscription.outputs, self._outputs, strict=True):
@@ -434,7 +438,7 @@ class Match:
         return self._numbers
 
     def _bound(self, trees: Sequence[DocumentTree | None]) -> Iterator[tuple[str, int, list[int]]]:
-        """Yield each variable with the place of its document and its nodes there."""
+        """Yield (variable, index of its document in `trees`, numbers of its nodes)."""
         patterns = self.query.covered
         for place, (pattern, bound) in enumerate(zip(patterns, self._nodes(trees), strict=True)):
             for node, numbers in zip(pattern.nodes, bound, strict=True):
@@ -442,7 +446,10 @@ class Match:
                     yield node.variable, place, numbers
 
     def _selected(self, room: Room) -> Iterator[Item]:
-        """Yield the items that the main paths select, or that a sub-query constructs."""
+        """Yield the items of `SELECT *` in the order of the blocks.
+
+        A block has those of its main path, a sub-query its element, a calendar `<at>`.
+        """
         compiled = self.query
         blocks, times = compiled.normal.blocks, iter(self.instants)
         made = {first: (last, element) for first, last, element in compiled.normal.made}
@@ -466,15 +473,16 @@ class Match:
 
 
 def match_id(one: Subscription, names: Iterable[str], nodes: Sequence[int]) -> str:
-    """Return the id of a match from the names of its documents, and from the node of each output.
+    """Return the id of a match: a hash of the subscription's key, documents and nodes.
 
-    `nodes` is empty for a DISTINCT subscription, whose ids do not depend on nodes."""
+    `names` are those of the documents, `nodes` the number of a node for each of `one.outputs`; for
+    a DISTINCT subscription it is empty."""
     named = sorted(zip(one.outputs, nodes, strict=bool(nodes)))
     return digest([one.key, *names, *(f"{name}={node}" for (_, name), node in named)])
 
 
 class MatchIds:
-    """Makes the ids of many matches of results (`match_id`): each text is framed once."""
+    """Makes the ids of many matches of two documents, as `match_id` does, but faster."""
 
     def __init__(self, subscriptions: Sequence[Subscription], names: Sequence[str]) -> None:
         self._keys = [_framed(subscription.key) for subscription in subscriptions]
@@ -486,7 +494,7 @@ class MatchIds:
         self._known = [known.setdefault(outputs, {}) for outputs in self._outputs]
 
     def of(self, subscription: int, one: int, other: int, nodes: tuple[int, ...]) -> str:
-        """Return the id of a match; the subscription and two names are given by their indexes."""
+        """Return the id for the subscription and the two names of documents with some indexes."""
         named = self._known[subscription].get(nodes)
         if named is None:
             outputs = sorted(zip(self._outputs[subscription], nodes, strict=False))
@@ -496,12 +504,12 @@ class MatchIds:
 
 
 def _framed(part: str) -> str:
-    """Return a text behind its length in bytes, so that a sequence of texts is unambiguous."""
+    """Return a text after its length in bytes and `:`; a concatenation of such is unambiguous."""
     return f"{len(part.encode())}:{part}"
 
 
 def digest(parts: Iterable[str]) -> str:
-    """Return a hash of a sequence of texts, as 32 hexadecimal digits; their ends count, too."""
+    """Return a hash, 32 hexadecimal digits, of a sequence of texts, also of where each one ends."""
     return _hashed("".join(map(_framed, parts)))
 
 
@@ -516,7 +524,7 @@ def match_of(
     source: MatchSource,
     position: int = 0,
 ) -> Match:
-    """Return the match of composites of the same documents for a subscription."""
+    """Return a `Match`, or an `EventMatch` for an event query; the arguments are those of both."""
     made = EventMatch if subscription.relational else Match
     return made(subscription, composites, documents, source, position)
 
@@ -524,7 +532,7 @@ def match_of(
 def groups_of(
     subscription: Subscription, composites: Iterable[Composite]
 ) -> Iterator[list[Composite]]:
-    """Yield the composites of each match that a subscription sees."""
+    """Yield each match of a subscription: its composite, for DISTINCT all those of its `docs`."""
     groups: dict[tuple[int, ...], list[Composite]] = {}
     for one in composites:
         if one.first >= subscription.since and (subscription.updates or one.version == 1):
@@ -539,14 +547,17 @@ def output_of(
     stored: Mapping[int, StoredDocument],
     source: MatchSource,
 ) -> Document:
-    """Return the document that a subscription publishes for a match; raises OutputTooLarge."""
+    """Return the document that a subscription publishes for a match; raises OutputTooLarge.
+
+    `group` are the composites of the match, `stored` has their documents by number.
+    """
     assert subscription.publish is not None
     match = match_of(subscription, group, stored, source)
     return Document(subscription.publish, match.id, match.t1, match.output(), match.history)
 
 
 def part_of(document: StoredDocument, tree: DocumentTree, feed_title: str = "") -> MatchDocument:
-    """Return a stored document with its nodes, and the user's name for its feed."""
+    """Return a stored document with its nodes, and the user's name for its feed, if any."""
     return MatchDocument(
         document.id,
         document.ts,
@@ -559,11 +570,11 @@ def part_of(document: StoredDocument, tree: DocumentTree, feed_title: str = "") 
 
 
 class EventMatch(Match):
-    """A match of a relational query: a row, whose values are leaves of its output document.
+    """A match of an event query: a row, whose values are leaves of its output document.
 
     Of its documents only the first is known.  `id` is a hash of the subscription, that document,
-    the times and the values; without that document if the query reads a calendar, as it may be the
-    one that passed an instant.
+    the times and the values.  If the query reads a calendar, `id` does not depend on the document:
+    that may be the one which advanced the clock past an instant.
     """
 
     @property
@@ -576,7 +587,7 @@ class EventMatch(Match):
 
     @property
     def history(self) -> bool:
-        """True if it is a single event from before its source was followed, and no instant."""
+        """True if it is a single event from before its source was followed, without an instant."""
         if self.t0 < self.t1 or not self._present:
             return False
         return super().history and not self._reads_calendar
@@ -598,7 +609,7 @@ class EventMatch(Match):
 
     @property
     def values(self) -> dict[str, str | None]:
-        """The attributes of the row, as texts."""
+        """The attributes of the row as texts, by name; None for null."""
         row = self._composite
         return dict(zip(self._subscription.columns, row.values, strict=True))
 
@@ -627,7 +638,7 @@ _ADDRESSES = ("item_url", "link")
 
 
 def source_of(part: MatchDocument) -> DocumentSource:
-    """Extract title, link and publisher of a document, as far as it has them."""
+    """Return a document with the title, web address and publisher that its elements have."""
     from feeds.formats.display import safe_link  # a push does not need it
 
     title, address, channel, feed_title = "", None, "", part.feed_title
@@ -668,12 +679,12 @@ def host(address: str) -> str:
 
 
 def values_of(match: Match) -> dict[str, list[str]]:
-    """Return the string values of the nodes of each variable."""
+    """Return the string values of the nodes of each variable, by its name."""
     return {name: [node.value for node in nodes] for name, nodes in match.bindings.items()}
 
 
 def html_of(matches: Sequence[Match]) -> str:
-    """Return the first matches as an HTML table; all text is escaped."""
+    """Return the first `SHOWN` matches as an HTML table, a row for each; all text is escaped."""
     rows = (
         (match.subscription, moment(match.t1), ", ".join(match.names), _text(values_of(match)))
         for match in matches

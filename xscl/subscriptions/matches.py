@@ -59,7 +59,10 @@ LARGEST = 32_000_000
 
 
 def values_table(matches: Iterable[Match]) -> pa.Table:
-    """Return the values of the first matches as an Arrow table of the schema `VALUES`."""
+    """Return the values of matches as an Arrow table of the schema `VALUES`, one row for each.
+
+    It ends before the match with which the values would exceed `LARGEST` characters.
+    """
     rows, size = [], 0
     for match in matches:
         values = values_of(match)
@@ -84,7 +87,7 @@ GONE = -1
 
 
 class MatchSequence(Sequence[Match]):
-    """A sequence of matches that compares and adds like a list of them."""
+    """A sequence of matches that compares and adds like a list, and can be made a table."""
 
     _matches: Sequence[Match]
 
@@ -135,11 +138,11 @@ class MatchSequence(Sequence[Match]):
         return pa.Table.from_pylist(rows, schema=SCHEMA)
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return the table as a data frame of pandas; raises ImportError without pandas."""
+        """Return the table of `to_arrow` as a data frame of pandas; ImportError without pandas."""
         return self.to_arrow().to_pandas(maps_as_pydicts="strict")
 
     def to_polars(self) -> pl.DataFrame:
-        """Return the table as a data frame of Polars; raises ImportError without Polars."""
+        """Return the table of `to_arrow` as a data frame of Polars; ImportError without Polars."""
         import polars as pl
 
         return pl.DataFrame(self.to_arrow())
@@ -150,21 +153,23 @@ class MatchSequence(Sequence[Match]):
         return f"[{shown}{more}]"
 
     def _repr_html_(self) -> str:
-        """Return the first matches as a table, for notebooks."""
+        """Return the first `SHOWN` matches as an HTML table, for notebooks."""
         return html_of(self)
 
 
 class MatchList(MatchSequence):
-    """Matches that were read already."""
+    """A sequence of matches that are all in memory."""
 
     def __init__(self, matches: Iterable[Match]) -> None:
         self._matches = list(matches)
 
 
 class ResultAge(NamedTuple):
-    """The arrival number of a result's oldest part, and whether a part is a later version.
+    """The properties of a result that decide which subscriptions receive it.
 
-    `repeats`: the result has the qid and the documents of the one before it.
+    `first` is the number of the oldest document that it was made from, `GONE` if it is not kept.
+    `updated`: one of its documents is a second or later version.  `repeats`: it has the qid and the
+    documents of the result before it.
     """
 
     first: int
@@ -176,10 +181,11 @@ class ResultAge(NamedTuple):
 class Matches(MatchSequence):
     """The matches of some results, in order: a sequence that is expanded as it is read.
 
-    `rows` have the columns position, qid, doc1, doc2, nodes; `subscribers` are those of a qid,
-    which bind the same outputs; `read` returns the composites with some numbers, and the documents
-    of these, as far as they are kept.  It is called once, on first use, in the thread that reads.
-    A result that is one composite or one document has doc1 = doc2.
+    `rows` are the results, with the columns position, qid, doc1, doc2 and nodes; one that is a
+    single composite or document has doc1 = doc2.  `subscribers` has the subscriptions of each qid,
+    which all bind the same outputs.  `read` returns the composites with some numbers, and their
+    documents, both by number as far as they are kept.  It is called once, on first use, in the
+    thread that reads.
     """
 
     _rows: pa.Table
@@ -206,7 +212,7 @@ class Matches(MatchSequence):
 
     @lazy
     def _ages(self) -> Sequence[ResultAge]:
-        """The ages of all results; that of evicted ones is `GONE`."""
+        """The age of each result, in the order of the results."""
         ages: list[ResultAge] = []
         before: tuple[object, ...] = ()
         columns, kept = self._columns, self._kept[0]
@@ -223,7 +229,7 @@ class Matches(MatchSequence):
 
     @property
     def positions(self) -> list[int]:
-        """The positions of all results."""
+        """The position of each result, in order, also of those without a match."""
         return self._columns["position"]
 
     @property
@@ -232,13 +238,19 @@ class Matches(MatchSequence):
         return [age.repeats for age in self._ages]
 
     def results(self) -> Iterator[tuple[int, list[StoredDocument]]]:
-        """Yield the position of each result with its documents."""
+        """Yield the position of each result with its documents, as far as these are kept.
+
+        Raises StoreError for a result whose composites were evicted.
+        """
         for index, position in enumerate(self.positions):
             found = map(self._kept[1].get, self._composite(index).sources)
             yield position, [one for one in found if one is not None]
 
     def by_document(self) -> Iterator[tuple[Subscription, int, tuple[int, ...]]]:
-        """Yield for each match its subscription, its position and the numbers of documents."""
+        """Yield for each match its subscription, its position and the numbers of its documents.
+
+        Of results that repeat documents a DISTINCT subscription has the first one only.
+        """
         for index, position in enumerate(self.positions):
             if receivers := self._receivers(index):
                 docs = tuple(filter(self._kept[1].__contains__, self._composite(index).sources))
@@ -246,7 +258,7 @@ class Matches(MatchSequence):
                     yield receiver, position, docs
 
     def _composite(self, index: int) -> Composite:
-        """Return the composite of a result; raises StoreError if it is no longer kept."""
+        """Return the composite of the result at an index; raises StoreError if it was evicted."""
         qid, one, other, nodes = (
             self._columns[name][index] for name in ("qid", "doc1", "doc2", "nodes")
         )
@@ -260,7 +272,7 @@ class Matches(MatchSequence):
 
     @lazy
     def _ends(self) -> list[int]:
-        """The number of matches up to and with each result."""
+        """For each result the number of matches of it and of all results before it."""
         ends, total = [], 0
         for index in range(self._rows.num_rows):
             total += len(self._receivers(index))
@@ -295,7 +307,7 @@ class Matches(MatchSequence):
 
     @property
     def streams(self) -> list[int]:
-        """The qids of these results that have subscribers."""
+        """The qids that `subscribers` has, in its order."""
         return list(self._subscribers)
 
     @property
@@ -304,10 +316,14 @@ class Matches(MatchSequence):
         return self.positions[-1] if self.positions else 0
 
     def received(self) -> Counter[str]:
-        """Return the number of matches of each subscription, by name; not of evicted results."""
+        """Return the number of matches of each subscription, by name.
+
+        Results that were evicted are not counted.
+        """
         found, complete = Counter[str](), Counter[int]()
         for index, age in enumerate(self._ages):
-            if self._is_complete(index):  # counted by join: 1,000 results may have 1,000 receivers
+            # These are counted by qid first: 1,000 results may have 1,000 receivers each.
+            if self._is_complete(index):
                 complete[self._columns["qid"][index]] += 1
             elif age.first != GONE:
                 found.update(receiver.name for receiver in self._receivers(index))
@@ -316,16 +332,16 @@ class Matches(MatchSequence):
         return found
 
     def _is_complete(self, index: int) -> bool:
-        """Return True if all subscriptions of its join receive a result."""
+        """Return True if all subscriptions of its qid receive the result at an index."""
         qid, (first, updated, _) = self._columns["qid"][index], self._ages[index]
         plain = self._plain(qid, self._subscribers.get(qid, ()))
         return first != GONE and not updated and plain <= first
 
     def _receivers(self, index: int) -> Sequence[Subscription]:
-        """Return the subscriptions that receive a result (a test at fan-out).
+        """Return the subscriptions that receive the result at an index.
 
-        A DISTINCT subscription receives the first result of each group of
-        documents only.
+        Of results with the same documents a DISTINCT subscription receives the first one only.
+        Raises StoreError if the result was evicted.
         """
         qid, (first, updated, repeats) = self._columns["qid"][index], self._ages[index]
         if first == GONE:
@@ -343,9 +359,9 @@ class Matches(MatchSequence):
         ]
 
     def _plain(self, qid: int, sharers: Sequence[Subscription]) -> int:
-        """Return the `first` from which on all subscriptions of a qid receive every result.
+        """Return the least `first` of a result of a qid that all its subscriptions surely receive.
 
-        INFINITE if one of them may miss later results, too.
+        They are `sharers`.  INFINITE if one of them is DISTINCT or bounded by positions.
         """
         known = self._since.get(qid)
         if known is None:
@@ -355,7 +371,10 @@ class Matches(MatchSequence):
         return known
 
     def _match(self, index: int, subscription: Subscription) -> Match:
-        """Return the match of a result; if the subscription is DISTINCT, of all of its group."""
+        """Return the match of the result at an index for a subscription that receives it.
+
+        For a DISTINCT one it is the match of all results that repeat the documents of this one.
+        """
         end = index + 1
         while subscription.distinct and end < self._rows.num_rows and self._ages[end].repeats:
             end += 1

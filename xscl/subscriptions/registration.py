@@ -38,7 +38,7 @@ PreparedQuery: TypeAlias = QueryPlan | Query
 
 @dataclass(eq=False, repr=False)
 class Registration:
-    """Adds subscriptions to the store and the plan, and removes them from both."""
+    """Adds subscriptions to the store and to the plan, changes them, and removes them from both."""
 
     _store: Store
     _registry: Registry
@@ -57,7 +57,11 @@ class Registration:
     def prepared(
         self, pairs: Iterable[tuple[str, str]], beginning: Beginning, *, numbered: bool = False
     ) -> Iterator[tuple[str, PreparedQuery]]:
-        """Yield names and queries, ready for `register`; errors name the row if `numbered`."""
+        """Yield (name, prepared query) for `register`, for each (name, text) of `pairs`.
+
+        Each name must be free and each query valid.  If `numbered`, an error has the `row` of its
+        query, from 1.
+        """
         names: set[str] = set()
         for row, (name, text) in enumerate(pairs, 1):
             try:
@@ -72,9 +76,10 @@ class Registration:
     def prepared_one(
         self, name: str, text: str, beginning: Beginning, others: Container[str] = ()
     ) -> PreparedQuery:
-        """Return a query ready for `register`; `others` are names about to be registered.
+        """Return a query ready for `register`; raises an error if it cannot be registered.
 
-        A query in an event language is in the plan from then on.
+        `name` must be free, also among `others`, the names of the same registration.  A query in an
+        event language is in the plan from then on.
         """
         self._subscriptions.expect_free(name, others)
         if beginning.language != XSCL:
@@ -89,7 +94,11 @@ class Registration:
         return self._shapes.prepare(text).shape.streams
 
     def checked(self, name: str, text: str) -> QueryPlan:
-        """Return a compiled query; raises if it may not be registered under a new or known name."""
+        """Return the compiled query of a text in XSCL that may be registered under a name.
+
+        The name may also be that of a subscription, whose next version the query would be.  Raises
+        QueryError for an invalid query, and an XsclError for the stream that it would publish.
+        """
         query = self._shapes.prepare(text)
         reads, publish = query.shape.streams, query.shape.publish
         self._subscriptions.refuse_publisher(name, reads, publish, relational=False)
@@ -99,8 +108,9 @@ class Registration:
         return query
 
     def group(self, name: str, stories: bool) -> bool:
-        """Set whether the matches of a subscription are grouped into stories; return True if it
-        changes.
+        """Set the option `stories` of a subscription; return True if it had another value.
+
+        The caller makes the stories of kept matches.
         """
         one = self._subscriptions[name]
         if one.stories == stories:
@@ -111,7 +121,7 @@ class Registration:
 
     @staticmethod
     def refuse_stories(query: QueryPlan) -> None:
-        """Raise for a query whose matches cannot share documents: each has one only."""
+        """Raise XsclError for a query of one block: its matches share no documents."""
         if sum(not is_calendar(stream) for stream in query.shape.blocks) < 2:
             raise XsclError(
                 "stories are for queries with two blocks or more",
@@ -150,9 +160,9 @@ class Registration:
         return query
 
     def read_by(self, name: str, text: str, language: str) -> Sequence[str]:
-        """Return the streams that a query in an event language would read.
+        """Return the streams that a text in an event language reads.
 
-        Raises the errors of `prepared_one`; the plan does not change."""
+        It raises the errors of `prepared_one` for that name.  The plan is the same afterwards."""
         query = self.prepared_one(name, text, Beginning(0, language=language))
         assert isinstance(query, Query)
         self._dataflow.relational.remove(query.name)
@@ -163,7 +173,10 @@ class Registration:
     def register(
         self, queries: Iterable[tuple[str, PreparedQuery]], beginning: Beginning
     ) -> list[Subscription]:
-        """Plan queries, and store their subscriptions; return these."""
+        """Add prepared queries, given as (name, query), to the plan and the store.
+
+        Return their subscriptions, in the order of the queries.
+        """
         added = [self._added(name, query, beginning) for name, query in queries]
         self._subscriptions.save()
         if not all(one.is_row for one in added):
@@ -175,12 +188,12 @@ class Registration:
         return added
 
     def _added(self, name: str, query: PreparedQuery, beginning: Beginning) -> Subscription:
-        """Add the subscription of a query, and its operators."""
+        """Add the subscription of a prepared query, and its operators to the plan; return it."""
         if isinstance(query, Query):
             return self._add_events(name, query, beginning)
         if (row := query.shape.row) is None:
             return self._add_planned(name, query, beginning)
-        # The query is only a row of R_T.
+        # A join of two blocks is a row of R_T, and needs no operator of its own.
         late = max(map(self._streams.lateness, query.shape.streams)) if row.reduced.two_sided else 0
         placed = self._registry.add(row.reduced, query.definitions[0], row.relation, late)
         graph = self._registry.members[placed.template].template.graph
@@ -198,7 +211,7 @@ class Registration:
         return added
 
     def _add_planned(self, name: str, query: QueryPlan, beginning: Beginning) -> Subscription:
-        self._refuse_later(query)  # its readers may be among the queries of the call
+        self._refuse_later(query)  # again: `register` may have added readers since `checked`
         reads, publish = query.shape.streams, query.shape.publish
         self._subscriptions.refuse_publisher(name, reads, publish, relational=False)
         planned = self._planned.plan(query, beginning.since, beginning.updates, beginning.bound_to)
@@ -239,7 +252,7 @@ class Registration:
         return added
 
     def activate(self, one: Subscription) -> None:
-        """Give a suspended subscription its operators, without state."""
+        """Give a subscription that waits for its history its operators, which have no state yet."""
         before = self._planned.end_suspension(one)
         self._planned.attach(one, self._plan_of(one))
         if before is not None:
@@ -250,9 +263,9 @@ class Registration:
         self.set_prompt()
 
     def remove(self, name: str, position: int) -> None:
-        """Remove a subscription, and the join state that no other needs.
+        """Remove a subscription from plan and store, and the join state that no other one needs.
 
-        Its matches up to a position stay.
+        Its matches up to `position` stay.
         """
         subscription = self._subscriptions[name]
         pairs, numbers = self._planned.pairs(subscription), self._planned.of(subscription).numbers
@@ -271,9 +284,10 @@ class Registration:
         )
 
     def edit(self, name: str, text: str, query: QueryPlan, updates: bool, position: int) -> bool:
-        """Replace a query by one with the same results; return False if `query` has others.
+        """Make `query`, compiled from `text`, the next version of a subscription if that is easy.
 
-        Its state is kept, and the results after a position are those of the next version.
+        It is if the results are the same, as after a change of SELECT: then the state is kept, and
+        the version has the results after `position`.  Otherwise nothing changes; return False.
         """
         one = self._subscriptions[name]
         if one.relational or one.updates != updates or self._subscriptions.refusal(one):
@@ -285,16 +299,16 @@ class Registration:
         return True
 
     def pause(self, name: str, position: int) -> None:
-        """Stop the results of a subscription at a position; its state continues."""
+        """Pause a subscription: it has no results after `position`, but its state continues."""
         self._planned.mute(self._subscriptions[name])
         self._subscriptions.pause(name, position)
 
     def resume(self, name: str, position: int) -> None:
-        """Continue the results of a paused subscription after a position."""
+        """End the pause of a subscription: it has the results after `position`."""
         self._planned.unmute(self._subscriptions.resume(name, position))
 
     def save_plan_state(self) -> None:
-        """Write the changes of the state of temporal operators."""
+        """Write the changes of the state of operators over time to the store."""
         entries, gone = self._dataflow.state_log.pop()
         if gone:
             delete_rows(self._store, "core", number=gone)
@@ -305,10 +319,10 @@ class Registration:
     # -- In memory -------------------------------------------------------------------------
 
     def plan_again(self) -> None:
-        """Add the stored subscriptions to the plan, and restore its state.
+        """Add the stored subscriptions to an empty plan, and restore the state of its operators.
 
         Nothing is written, so that a full disk does not prevent a restart.  A query that this
-        release refuses does not prevent it, either: its subscription has no results.
+        release refuses does not prevent it, either: its subscription has no results then.
         """
         for subscription in self._subscriptions:
             try:
@@ -334,7 +348,7 @@ class Registration:
         self._planned.attach(subscription, self._plan_of(subscription), suspended=suspended)
 
     def _plan_of(self, one: Subscription) -> PlannedQuery | Query | None:
-        """Plan the query of a subscription anew; None for a row of R_T over blocks."""
+        """Plan the query of a stored subscription; None if it is a row of R_T without operators."""
         if one.relational:
             return self._dataflow.relational.plan_again(one)
         if one.is_row:
@@ -343,9 +357,10 @@ class Registration:
         return self._planned.plan(query, one.since, one.updates, one.bound_to)
 
     def set_prompt(self) -> None:
-        """Make joins run within each epoch, too, or only after a push.
+        """Set whether joins of stage 2 also run within each epoch, or only after those of a push.
 
-        The former if a temporal operator reads a stream that another one publishes.
+        They also run within each epoch if a subscription with operators over time reads a stream
+        that another such one publishes.
         """
         self._planned.set_prompt(
             any(
@@ -357,34 +372,38 @@ class Registration:
 
 
 def _definition(key: str, language: str) -> str:
-    """Return the definition of the result stream of a relational query."""
+    """Return the text that identifies the stream of results of an event query (`CompositeIds`)."""
     return f"{language} {key}"
 
 
-_ORDERS = 50_000  # outputs that are cached, for all engines of a process
+_ORDERS = 50_000  # answers of `_outputs` that are cached, for all engines of a process
 
 
 @lru_cache(_ORDERS)
 def _outputs(
     graph: JoinGraph, order: tuple[int, ...], outputs: tuple[DocumentVariable | None, ...]
 ) -> tuple[DocumentVariable, ...]:
-    """Return the variables of a minor that the results of its template bind, the left ones first.
+    """Return the variables that the results of a query bind, those of its left block first.
 
-    `order` says which node of the minor takes each position of the template.
+    `graph` is the graph of the template, `outputs` has the variable of each node of the query's
+    minor.  `order` has, for each node of the template, the node of the minor.
     """
     found = [outputs[order[at]] for at in graph.outputs]
     return tuple(one for place in (0, 1) for one in found if one and one[0] == place)
 
 
 def _refuse_long(*streams: str | None) -> None:
-    """Raise DocumentError for a name in a query that is too long for a stream."""
+    """Raise DocumentError if one of some names of streams is too long."""
     for stream in streams:
         if stream and len(stream) > LONGEST_STREAM and not is_calendar(stream):
             check_stream(stream)
 
 
 def _refuse_unwritable(query: Query) -> None:
-    """Raise for names in the results of a query that no element of a document can have."""
+    """Raise XsclError if the results of an event query cannot be written as XML.
+
+    The names of its attributes must be names of elements; DocumentError for that of its stream.
+    """
     if query.publishes is not None:
         check_stream(query.publishes)
     for name in query.schema.names:

@@ -39,20 +39,20 @@ from xscl.subscriptions.subscriptions import Subscriptions
 
 
 class MatchEdge(NamedTuple):
-    """A match as an edge between documents: its position, and their numbers."""
+    """A match as an edge between documents: its position, and the numbers of its documents."""
 
     position: int
     docs: tuple[int, ...]
 
     @property
     def completed_by(self) -> int:
-        """The last of its documents to arrive."""
+        """The number of the document of the match that arrived last."""
         return max(self.docs)
 
 
 @dataclass(eq=False, repr=False)
 class StoryGroups:
-    """Groups the results of transactions into the stories of subscriptions."""
+    """Groups the matches of subscriptions into stories, in the store."""
 
     _store: Store
     _documents: DocumentLog
@@ -60,7 +60,7 @@ class StoryGroups:
     _source: MatchSource
 
     def extend(self, rows: pa.Table) -> None:
-        """Add the results of a transaction to stories."""
+        """Add the matches of a transaction's results (`rows`) to the stories of subscriptions."""
         receivers = self._subscriptions.receivers
         grouped = {
             qid: found
@@ -73,9 +73,9 @@ class StoryGroups:
                 self._add(key, edges)
 
     def regroup(self, name: str) -> None:
-        """Make the stories of a subscription anew from its kept matches; none without the option.
+        """Delete the stories of a subscription, and make them again from its kept matches.
 
-        The matches that it began with are added first: they are not news.
+        Backfilled matches are added first.  Without the option `stories` none are made.
         """
         versions = self._subscriptions.versions(name)
         current = versions[-1]
@@ -96,7 +96,11 @@ class StoryGroups:
     def _edges(
         self, rows: pa.Table, subscribers: Mapping[int, Sequence[Subscription]]
     ) -> dict[str, list[MatchEdge]]:
-        """Return the matches that results are, by the key of their subscription."""
+        """Return the matches of results, by key of the subscription, in the order of `rows`.
+
+        `subscribers` has the subscriptions of each qid.  Matches without kept documents are left
+        out.
+        """
         recent = self._documents.recent
         matches = Matches(
             rows, subscribers, lambda docs: kept_parts(self._store, docs, recent), self._source
@@ -108,7 +112,7 @@ class StoryGroups:
         return found
 
     def _add(self, key: str, edges: Sequence[MatchEdge]) -> None:
-        """Add matches to the stories of a subscription."""
+        """Add matches to the stories of the subscription with a key."""
         docs = {doc for edge in edges for doc in edge.docs}
         roots = roots_of_documents(self._store, key, docs)
         rows = rows_of(self._store, "story", "id", "founder", id=set(roots.values()))
@@ -136,9 +140,10 @@ class StoryGroups:
 
 
 def _components(edges: Sequence[MatchEdge], roots: Mapping[int, str]) -> Iterator[list[MatchEdge]]:
-    """Yield the matches of each connected component.
+    """Yield the matches of each connected component of the graph that `edges` form.
 
-    `roots` has the ids of stories by document: documents of one story are connected.
+    `roots` has the id of the story of each document that is in one, by its number: documents of one
+    story count as connected.
     """
     above: dict[int | str, int | str] = {}
 

@@ -35,9 +35,9 @@ from xscl.subscriptions.subscriptions import Subscriptions
 
 @dataclass(frozen=True, slots=True)
 class StreamDeclaration:
-    """The declaration of a stream: its lateness in ticks, and its attributes if any.
+    """The declaration of a stream: its lateness in ticks, and its attributes (`schema`) or None.
 
-    Documents of a live stream arrive as they happen, within its lateness.
+    Documents of a `live` stream arrive as they happen, within its lateness.
     """
 
     name: str
@@ -47,7 +47,7 @@ class StreamDeclaration:
 
 
 class StreamDefinitions:
-    """The declarations of streams, and the derived ones of published streams."""
+    """Stores the declarations of streams, and derives the properties of published streams."""
 
     def __init__(
         self,
@@ -72,9 +72,11 @@ class StreamDefinitions:
     def checked(
         self, name: str, lateness: str | int, live: bool, attributes: StreamAttributes | None
     ) -> StreamDeclaration:
-        """Return the checked declaration of a stream.
+        """Return a valid declaration of a stream; `declare` writes it.
 
-        Raises StreamInUse if it would change the state of readers.
+        `lateness` is a duration (`"1 h"`) or ticks; without `attributes` those declared before
+        stay.  Raises StreamInUse if a property would change on which the state of readers depends,
+        XsclError for an invalid argument.
         """
         if not is_calendar(name):
             check_stream(name)
@@ -88,7 +90,7 @@ class StreamDefinitions:
         return StreamDeclaration(name, ticks, live, schema)
 
     def declare(self, *declared: StreamDeclaration) -> None:
-        """Write declarations; they replace those of the same streams."""
+        """Store declarations; each replaces the earlier one of its stream."""
         rows = [
             {
                 "name": one.name,
@@ -103,18 +105,21 @@ class StreamDefinitions:
         self._declared.update((one.name, one) for one in declared)
 
     def _declaration(self, name: str, *, live: bool) -> StreamDeclaration:
-        """Return the declaration of a stream, or a new one without lateness and attributes."""
+        """Return the declaration of a stream, or one with lateness 0 and no attributes.
+
+        `live` is for the latter only.
+        """
         return self._declared.get(name) or StreamDeclaration(name, 0, live, None)
 
     def raised(
         self, needed: Mapping[str, int], schema: Schema | None
     ) -> tuple[list[StreamDeclaration], list[str]]:
-        """Return the declarations that give streams the latenesses that they need, and make them
-        live.
+        """Return declarations to write, and the names of the streams that cannot have one.
 
-        A stream without attributes that no event query reads gets the `schema`, if there is one.
-        The second value has the streams that need a larger lateness but are read already, so that
-        it is fixed.
+        A declaration raises the lateness of a stream to what is `needed`, in ticks by stream, and
+        makes it live then.  It gives a stream without attributes the `schema`, if that is not None
+        and no event query reads the stream.  The other value has the streams whose lateness is too
+        small and fixed, as subscriptions read them.
         """
         made, fixed = [], []
         for name, ticks in needed.items():
@@ -134,19 +139,19 @@ class StreamDefinitions:
         return made, fixed
 
     def keep_lateness(self, stream: str, lateness: int) -> None:
-        """Keep the lateness of a stream that is read at the value that its readers use.
+        """Keep the lateness of a stream with readers from falling below `lateness`, in ticks.
 
-        It may have lost the publisher that determined it.
+        It is called after a publisher of the stream was removed, from which the value may come.
         """
         if self._subscriptions.readers(stream) and self.lateness(stream) < lateness:
             self.declare(replace(self._declaration(stream, live=False), lateness=lateness))
 
     def has(self, declaration: StreamDeclaration) -> bool:
-        """Return True if a stream has this declaration."""
+        """Return True if an equal declaration of its stream is stored."""
         return self._declared.get(declaration.name) == declaration
 
     def forget(self, streams: Collection[str]) -> list[str]:
-        """Delete the declarations of those of some streams that nobody reads; return these."""
+        """Delete the declarations of those `streams` that have no readers; return their names."""
         declared = self._declared.keys() & streams
         unread = [name for name in declared if not self._subscriptions.readers(name)]
         delete_rows(self._store, "stream", name=unread)
@@ -156,7 +161,7 @@ class StreamDefinitions:
         return unread
 
     def erase(self, prefix: str) -> None:
-        """Delete the declarations of streams with a prefix."""
+        """Delete the declarations of the streams whose names begin with a prefix."""
         delete_prefixed(self._store, "stream", "name", prefix)
         self._declared = {
             name: one for name, one in self._declared.items() if not name.startswith(prefix)
@@ -180,7 +185,7 @@ class StreamDefinitions:
                 )
 
     def known(self) -> set[str]:
-        """Return the streams that are declared or published."""
+        """Return the names of the streams that are declared or published."""
         return {*list(self._declared), *self._subscriptions.published()}
 
     def is_known(self, stream: str) -> bool:
@@ -188,22 +193,28 @@ class StreamDefinitions:
         return stream in self._declared or bool(self._subscriptions.publishers(stream))
 
     def declared(self, stream: str) -> Schema | None:
-        """Return the declared attributes of a stream."""
+        """Return the declared attributes of a stream; None without."""
         found = self._declared.get(stream)
         return None if found is None else found.schema
 
     def schema(self, stream: str) -> Schema | None:
-        """Return the attributes of a stream of documents, declared or derived."""
+        """Return the attributes of a stream: declared, or from the query in XSCL that publishes it.
+
+        None if it has neither.
+        """
         if (declared := self.declared(stream)) is not None:
             return declared
         for publisher in self._subscriptions.publishers(stream):
             if not publisher.relational:
-                with suppress(QueryError):  # of a query that this release refuses
+                with suppress(QueryError):  # raised if this release refuses the query
                     return published_schema(self._compiled(publisher.query))
         return None
 
     def lateness(self, stream: str) -> int:
-        """Return a stream's lateness; a published one has the largest of its inputs."""
+        """Return the lateness of a stream in ticks: the declared one, 0 without.
+
+        A published stream has at least that of its inputs, plus the windows of absences in between.
+        """
         own = self._own(stream)
         publishers = self._subscriptions.publishers(stream)
         if not publishers:
@@ -217,24 +228,28 @@ class StreamDefinitions:
         return max(own, *inputs)
 
     def _delayed(self, publisher: Subscription) -> tuple[tuple[str, int], ...]:
-        """Return a publisher's inputs, each with its delay in ticks; 0 for a refused query."""
+        """Return (stream, delay) for each input of a publisher.
+
+        The delay is the sum of the windows of absences above it, in ticks; 0 if this release
+        refuses the query.
+        """
         try:
             return self._delays(publisher.query)
         except QueryError:
             return tuple((stream, 0) for stream in publisher.reads)
 
     def _own(self, stream: str) -> int:
-        """Return the declared lateness of a stream."""
+        """Return the declared lateness of a stream in ticks, 0 without."""
         return self._declared[stream].lateness if stream in self._declared else 0
 
     def latest(self, streams: Iterable[str]) -> int:
-        """Return the largest lateness of some streams."""
+        """Return the largest lateness of some streams, in ticks."""
         return max(map(self.lateness, streams))
 
     def is_live(self, stream: str) -> bool:
-        """Return True if a stream is live; a published one is if all its inputs are.
+        """Return True if a stream is declared as live; a published one is live if all inputs are.
 
-        A calendar is: its instants occur whether documents arrive or not.
+        A calendar counts as live: its instants occur whether documents arrive or not.
         """
         if is_calendar(stream):
             return True
@@ -262,13 +277,13 @@ class StreamDefinitions:
 
     @property
     def state(self) -> tuple[int, ...]:
-        """A value that changes with each declaration, registration, edit and removal."""
+        """A value that is another one after each declaration, registration, edit and removal."""
         return self._changes, *self._subscriptions.state
 
     def live_readers(self) -> Sequence[Subscription]:
-        """Return the subscriptions with operators over time that read live streams only.
+        """Return the subscriptions with operators over time all of whose streams are live.
 
-        The sequence is the same object until they change.
+        It is the same object until streams or subscriptions change.
         """
         return self._live(self.state)
 
@@ -280,14 +295,14 @@ class StreamDefinitions:
 
     @property
     def cached_table(self) -> pa.Table | None:
-        """The cached table of streams, None if it is outdated."""
+        """The answer of the last `table`, None if streams or subscriptions have changed since."""
         state, table = self._table
         return table if state == self.state else None
 
     def table(self) -> pa.Table:
-        """Return the streams that are declared, read or published: stream, lateness, live.
+        """Return a table of the streams that are declared, read or published, sorted by name.
 
-        The lateness of all others is 0.
+        The columns are stream, lateness (in ticks) and live.
         """
         if (known := self.cached_table) is not None:
             return known
@@ -303,7 +318,10 @@ class StreamDefinitions:
         return made
 
     def refuse_publisher(self, name: str, stream: str | None) -> None:
-        """Raise if the items of feeds are on the stream that a query would publish."""
+        """Raise StreamInUse if feeds have their items on a stream that a query would publish.
+
+        `name` is that of the query, `stream` may be None.
+        """
         if stream is not None and (stream == EVERYTHING or has_feeds_on(self._store, stream)):
             raise StreamInUse(
                 f"{name!r} would publish the stream {stream!r}, which has the items of feeds",
@@ -311,7 +329,10 @@ class StreamDefinitions:
             )
 
     def refuse_later(self, stream: str | None, lateness: int) -> None:
-        """Raise if a publisher's lateness exceeds the one that the stream's readers use."""
+        """Raise StreamInUse if a publisher of `stream` would raise its lateness above the present.
+
+        `lateness`, in ticks, is that of the publisher.  A stream without readers is not refused.
+        """
         if stream is None or not self._subscriptions.readers(stream):
             return
         if lateness > self.lateness(stream):

@@ -1,10 +1,10 @@
-"""The subscriptions of an engine, by name and by shared query.
+"""The subscriptions of an engine, by name and by qid, and their earlier versions.
 
 Registration is all or nothing: the rows of a call are written together, and the caller's
-transaction rolls back a failing one.
+transaction rolls them back if the call fails.
 
-An edit, a pause and a removal end a version at a position of the log of results.  Its row stays as
-long as a match of it is kept; nothing of it is left in the plan.
+An edit, a resumption and a removal end a version at a position of the log of results.  The row of
+the ended version stays as long as a match of it is kept; nothing of it is left in the plan.
 """
 
 from __future__ import annotations
@@ -47,13 +47,16 @@ from xscl.store.store import Store
 
 
 class RetiredVersions:
-    """The earlier versions of subscriptions, by name and by qid; a change makes new lists."""
+    """Keeps the earlier versions of subscriptions whose matches are kept, by name and by qid.
+
+    A change replaces the lists, so that another thread can read one.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self.by_name: dict[str, list[Subscription]] = {}
         self.by_qid: dict[int, list[Subscription]] = {}
-        self._swept = 0  # value of `RESULTS_UP_TO` in `state.meta` at the last such drop
+        self._swept = 0  # the evicted position (`RESULTS_UP_TO`) when `add` last dropped versions
         for stored_subscription in stored_subscriptions(all_subscriptions(store, retired=True)):
             self._index(stored_subscription)
 
@@ -66,9 +69,9 @@ class RetiredVersions:
         return self.by_name.get(name, ())
 
     def add(self, one: Subscription) -> list[Subscription]:
-        """Keep a version that has ended, if a result of it is kept.
+        """Add a version that has ended, if it has kept results.
 
-        Drop the versions of which no result is kept any more; return these.
+        Other versions whose results were all evicted meanwhile are dropped; return these.
         """
         assert one.until is not None
         forgotten = self._store.meta(RESULTS_UP_TO)
@@ -83,7 +86,7 @@ class RetiredVersions:
         return dropped
 
     def drop(self, versions: Iterable[Subscription]) -> list[Subscription]:
-        """Delete versions; return them."""
+        """Delete versions, also from the store; return them as a list."""
         dropped = list(versions)
         for one in dropped:
             delete_rows(self._store, "retired", key=one.key, version=one.version, after=one.after)
@@ -92,12 +95,12 @@ class RetiredVersions:
         return dropped
 
     def rename(self, name: str, new: str) -> None:
-        """Rename the versions of a name, also in the rows that refer to them by name."""
+        """Give the versions of a name another one, also in rows of other tables with the name."""
         self._change(name, name=new)
         rename_retired(self._store, name, new)
 
     def group(self, name: str, stories: bool) -> None:
-        """Set whether the matches of the versions of a name are grouped into stories."""
+        """Set the option `stories` of the versions of a name."""
         self._change(name, stories=stories)
         update_rows(self._store, "retired", {"stories": stories}, name=name)
 
@@ -112,7 +115,7 @@ class RetiredVersions:
 
 
 def _remove(index: dict[Any, list[Subscription]], at: object, one: Subscription) -> None:
-    """Remove a subscription from an entry of an index, and the entry if it becomes empty."""
+    """Remove a subscription from the list `index[at]`, and the list if it becomes empty."""
     left = [other for other in index[at] if other is not one]
     if left:
         index[at] = left
@@ -131,12 +134,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """The way in which subscriptions begin: they see documents that arrive from `since` on.
+    """The properties with which subscriptions begin.
 
-    `language` is that of their queries.  With `updates` they see new versions, too.  Their
-    operators over time are shared by queries of the same `bound_to`; those that are `suspended`
-    have none until `Registration.activate`.  A subscription is the next version of the one that it
-    `replaces`.  With `stories` its matches are grouped.
+    They see the documents with a number of `since` or more; with `updates` also those that are
+    later versions.  Their operators over time are shared with subscriptions of the same `bound_to`;
+    `suspended` ones have no operators until `Registration.activate`.  A subscription is the next
+    version of the one that it `replaces`, if any.  With `stories` its matches are grouped into
+    stories.  `language` is that of the queries.
     """
 
     since: int
@@ -149,16 +153,17 @@ class Beginning:
 
 
 class Subscriptions:
-    """All subscriptions, by name and by the row of R_T that they share."""
+    """Keeps all subscriptions, in memory and in the store, by name, by qid and by stream."""
 
     def __init__(self, store: Store, registry: Registry) -> None:
         self._store = store
         self._registry = registry
         self._by_name: dict[str, Subscription] = {}
-        self.by_qid: dict[int, list[Subscription]] = {}  # a removal makes a new list
+        # An addition extends the list of a qid; a removal or change replaces it.
+        self.by_qid: dict[int, list[Subscription]] = {}
         self._publishers: dict[str, list[Subscription]] = {}
         self._readers: dict[str, dict[str, None]] = {}
-        self._keys: dict[str, str] = {}  # the names by key, where the two differ
+        self._keys: dict[str, str] = {}  # names by key, of subscriptions whose key is another text
         self.retired = RetiredVersions(store)
         self._new: list[Subscription] = []
         self._next = 1
@@ -179,11 +184,14 @@ class Subscriptions:
         return name in self._by_name
 
     def get(self, name: str) -> Subscription | None:
-        """Return a subscription, None if the name is unknown."""
+        """Return the current version of a subscription by its name, None if that is unknown."""
         return self._by_name.get(name)
 
     def __getitem__(self, name: str) -> Subscription:
-        """Return a subscription; an unknown name raises with the nearest known ones."""
+        """Return the current version of a subscription by its name.
+
+        Raises UnknownSubscription, with the names that are most similar.
+        """
         found = self._by_name.get(name)
         if found is None:
             names = list(self._by_name)  # copied in one step: other threads may change it
@@ -193,15 +201,16 @@ class Subscriptions:
 
     @property
     def state(self) -> tuple[int, int]:
-        """A value that changes with every registration and removal: numbers grow."""
+        """A value that is another one after each registration, edit, pause and removal."""
         return len(self._by_name), self._next + self._changes
 
     # -- Versions --------------------------------------------------------------------------
 
     def versions(self, name: str) -> tuple[Subscription, ...]:
-        """Return the versions of a name with kept matches: earlier ones, then the current one.
+        """Return the earlier versions of a name that have kept matches, then the current one.
 
-        Raises UnknownSubscription if there is none.
+        That is missing if the subscription was removed.  Raises UnknownSubscription if there is
+        neither.
         """
         found = self.of_name(name)
         if not found:
@@ -209,7 +218,7 @@ class Subscriptions:
         return found
 
     def of_name(self, name: str) -> tuple[Subscription, ...]:
-        """Return the versions of a name, none if it is unknown."""
+        """Return the versions of a name, as `versions` does; empty for an unknown name."""
         current = self._by_name.get(name)
         return (*self.retired.of(name), *([] if current is None else [current]))
 
@@ -218,14 +227,15 @@ class Subscriptions:
         return [name for name in self.retired.by_name if name not in self._by_name]
 
     def receivers(self, qid: int) -> Sequence[Subscription]:
-        """Return the subscriptions that read a stream of results, with their earlier versions."""
+        """Return the subscriptions that share the results of a qid, then their earlier versions."""
         current, earlier = self.by_qid.get(qid, ()), self.retired.by_qid.get(qid)
         return current if earlier is None else (*current, *earlier)
 
     def key_of(self, name: str, replaces: Subscription | None = None) -> str:
-        """Return the key of a new subscription: a name that no other and no kept match has.
+        """Return the key for a new subscription, which is its name unless that is taken.
 
-        The next version of a subscription keeps its key.
+        It is taken if it is the key or name of another subscription, or the name of kept matches.
+        The next version of the subscription that it `replaces` has the key of that one.
         """
         if replaces is not None:
             return replaces.key
@@ -235,13 +245,16 @@ class Subscriptions:
         return key
 
     def name_of(self, key: str) -> str:
-        """Return the name of the subscription of a key."""
+        """Return the name of the subscription with a key, which need not exist any more."""
         return self._keys.get(key, key)
 
     def _lineage(self, name: str, replaces: Subscription | None) -> tuple[str, int]:
-        """Return the key and the version of a new subscription."""
+        """Return the key and the version number for a new subscription, and index the key.
+
+        If kept matches of a removed subscription have the name, they get another one.
+        """
         if replaces is None and not self._keys and not self.retired.by_name:
-            return name, 1  # a shortcut for registrations of many queries
+            return name, 1  # what the rest would return, but faster
         key = self.key_of(name, replaces)
         if replaces is None:
             self._vacate(name)
@@ -250,7 +263,7 @@ class Subscriptions:
         return key, 1 if replaces is None else replaces.version + 1
 
     def _vacate(self, name: str) -> None:
-        """Give the kept matches of a removed subscription another name, so that this one is new."""
+        """Free a name: give the kept matches of a removed subscription with it another one."""
         if earlier := self.retired.of(name):
             free, number = f"{name[:LONGEST]} (removed)", 1
             while free in self._by_name or self.retired.of(free):
@@ -259,14 +272,17 @@ class Subscriptions:
             self._move(earlier[0].key, name, free)
 
     def _move(self, key: str, name: str, new: str) -> None:
-        """Rename the earlier versions of a subscription, and its name under its key."""
+        """Rename earlier versions from `name` to `new`, and make `new` the name of their key."""
         self.retired.rename(name, new)
         self._keys.pop(key, None)
         if key != new:
             self._keys[key] = new
 
     def reword(self, name: str, text: str, position: int) -> Subscription:
-        """Make a query with the same results the next version, which has those after a position."""
+        """Make `text`, a query with the same results, the next version of a subscription.
+
+        The version has the results after `position`.  Return it.
+        """
         one = self[name]
         self._retire(one, position)
         until = position if one.is_paused else None
@@ -276,23 +292,21 @@ class Subscriptions:
         )
 
     def pause(self, name: str, position: int) -> Subscription:
-        """Pause a subscription: it has no results after a position."""
+        """Pause a subscription: it has no results after `position`.  Return it."""
         return self._exchange(self[name], replace(self[name], until=position))
 
     def resume(self, name: str, position: int) -> Subscription:
-        """Resume a paused subscription: it has the results after a position."""
+        """End the pause of a subscription: it has the results after `position`.  Return it."""
         self._retire(self[name], position)
         return self._exchange(self[name], replace(self[name], after=position, until=None))
 
     def group(self, name: str, stories: bool) -> Subscription:
-        """Set whether the matches of all versions are grouped into stories; return the current
-        version.
-        """
+        """Set the option `stories` of all versions of a name; return the current one as changed."""
         self.retired.group(name, stories)
         return self._exchange(self[name], replace(self[name], stories=stories))
 
     def rename(self, name: str, new: str) -> Subscription:
-        """Give a subscription, its kept matches and its endpoints another name."""
+        """Give a subscription, its kept matches and its endpoints another name; return it."""
         self.expect_free(new)
         self._vacate(new)
         one = self[name]
@@ -304,7 +318,10 @@ class Subscriptions:
         return self._exchange(one, renamed)
 
     def _exchange(self, old: Subscription, new: Subscription) -> Subscription:
-        """Replace a subscription by one with the same plan, in the same place of the order."""
+        """Replace `old` by `new`, which has the same operators, in memory and store; return `new`.
+
+        It has the same place in the order of subscriptions.
+        """
 
         def exchanged(row: Sequence[Subscription]) -> list[Subscription]:
             return [new if one is old else one for one in row]
@@ -320,25 +337,28 @@ class Subscriptions:
         return new
 
     def _retire(self, one: Subscription, position: int) -> None:
-        """Keep a version for its matches up to a position, if it has any."""
+        """Make a subscription an earlier version, which ends at a position.
+
+        It is kept only if it has kept matches up to there.
+        """
         for old in self.retired.add(one if one.is_paused else replace(one, until=position)):
             if old.key != one.key and not self.retired.of(old.name):
                 self._keys.pop(old.key, None)
 
     def purge(self, name: str) -> None:
-        """Delete the matches of a removed subscription, and their stars."""
+        """Delete the matches of a removed subscription, and the users' stars on them."""
         delete_rows(self._store, "star", subscription=name)
         for one in self.retired.drop(self.retired.of(name)):
             self._keys.pop(one.key, None)
             self._drop_results(one.qid)
 
     def _drop_results(self, qid: int) -> None:
-        """Delete the results of a stream that nobody reads any more."""
+        """Delete the results of a qid unless a subscription or earlier version shares them."""
         if not self.receivers(qid):
             delete_results_of(self._store, qid)
 
     def streams(self) -> Mapping[str, Iterable[str]]:
-        """Return, for each stream that is read, the names of its subscriptions."""
+        """Return the names of the subscriptions that read a stream, by stream."""
         return self._readers
 
     def readers(self, stream: str) -> Iterable[str]:
@@ -350,15 +370,16 @@ class Subscriptions:
         return self._publishers.get(stream, [])
 
     def published(self) -> list[str]:
-        """Return the streams that subscriptions publish."""
+        """Return the names of the streams that subscriptions publish, each once."""
         return list(self._publishers)
 
     def add(
         self, name: str, query: str, qid: int, beginning: Beginning, **fields: Any
     ) -> Subscription:
-        """Register a query under an unused name; `save` makes it durable.
+        """Add a subscription under a free name, and return it; `save` stores it.
 
-        `fields` are further fields of the subscription, by name.
+        `query` is its text, `qid` the number of its results.  `fields` are further fields of
+        `Subscription`, by name.
         """
         key, version = self._lineage(name, beginning.replaces)
         one = Subscription(
@@ -382,35 +403,38 @@ class Subscriptions:
     # -- Refused queries -------------------------------------------------------------------
 
     def refuse(self, one: Subscription, error: XsclError) -> None:
-        """Record that this release refuses the query of a stored subscription."""
+        """Record that this release refuses the query of a stored subscription with an error."""
         if one.number not in self._refused:
             self._refused[one.number] = error
             _log.warning("the subscription %s has no results: %s", one.name, error.message)
 
     @property
     def refusals(self) -> int:
-        """The number of subscriptions whose queries are refused."""
+        """The number of subscriptions whose queries this release refuses."""
         return sum(one.number in self._refused for one in self)
 
     def refusal(self, one: Subscription) -> XsclError | None:
-        """Return why the query of a stored subscription is refused; None if it is not."""
+        """Return the error with which this release refuses a subscription's query, or None."""
         return self._refused.get(one.number)
 
     # -- Backfills -------------------------------------------------------------------------
 
     def begin_backfill(self, name: str, begun: Backfill, position: int) -> None:
-        """Record that a subscription's history is to be read; `position` is the last result."""
+        """Record the backfill `begun` of a subscription; `position` is that of the last result."""
         self._exchange(self[name], replace(self[name], backfilled=position))
         self.backfills[begun.subscription] = begun
         self._store.insert_rows("backfill", [asdict(begun)])
 
     def end_backfill(self, one: Subscription, position: int, live: Sequence[int]) -> None:
-        """Mark the matches of a subscription up to a position as backfilled, except `live` ones."""
+        """Record that the backfill of a subscription is complete.
+
+        Its matches up to `position` count as backfilled, except those at the positions `live`.
+        """
         self._drop_backfill(one.number)
         self._exchange(one, replace(one, backfilled=position, live=tuple(live)))
 
     def mark_without_past(self, name: str) -> None:
-        """Record that the history of a subscription could not be read."""
+        """Record that a subscription began without its history, which could not be read."""
         self._exchange(self[name], replace(self[name], backfilled=WITHOUT_PAST))
 
     def _drop_backfill(self, number: int) -> None:
@@ -418,22 +442,25 @@ class Subscriptions:
             delete_rows(self._store, "backfill", subscription=number)
 
     def numbered(self, number: int) -> Subscription | None:
-        """Return the subscription of a number whose backfill is not complete, or None."""
+        """Return the subscription with a number if it has a backfill to complete, else None."""
         begun = self.backfills.get(number)
         return None if begun is None else self[self.name_of(begun.key)]
 
     def needed_from(self) -> int:
-        """Return the first document that a backfill needs; INFINITE if there is none."""
+        """Return the number of the first document that a backfill needs.
+
+        INFINITE if no backfill is to be completed.
+        """
         found = filter(None, map(self.numbered, self.backfills))
         return min((one.since for one in found), default=INFINITE)
 
     def save(self) -> None:
-        """Write the subscriptions added since the last call."""
+        """Store the subscriptions that `add` has added since the last call."""
         self._store.insert_rows("subscription", map(subscription_row, self._new))
         self._new.clear()
 
     def remove(self, name: str, position: int) -> Subscription:
-        """Remove a subscription, except its matches up to a position, if there are any."""
+        """Remove a subscription, and return it; its matches up to `position` are kept."""
         subscription = self[name]
         self._retire(subscription, position)
         del self._by_name[name]
@@ -449,12 +476,16 @@ class Subscriptions:
         self._drop_results(subscription.qid)
         delete_rows(self._store, "subscription", number=subscription.number)
         self._drop_backfill(subscription.number)
-        if subscription.number == self._next - 1:  # it is not reused after a restart
+        if subscription.number == self._next - 1:  # so that a restart does not use it again
             self._store.set_meta(subscriptions=self._next - 1)
         return subscription
 
     def dependents(self, name: str) -> tuple[str, ...]:
-        """Return a subscription and those that read what only these publish, the readers first."""
+        """Return the names of all subscriptions that could not exist without a given one.
+
+        They are that one, the readers of streams that only it publishes, the readers of streams
+        that only all these publish, and so on.  Readers come before publishers.
+        """
         doomed = {self[name].name: self[name]}
         growing = True
         while growing:
@@ -482,8 +513,12 @@ class Subscriptions:
             self._publishers.setdefault(subscription.publish, []).append(subscription)
 
     def expect_free(self, name: str, others: Container[str] = ()) -> None:
-        """Raise if a name is invalid, or in use, here or among `others` about to be registered."""
-        is_plain_name = name.isprintable() or is_plain(name)  # nearly all names are the former
+        """Raise an error unless a name can be that of a new subscription.
+
+        WrongSubscriptionName: it is invalid.  NameTaken: it is the name of a subscription, or in
+        `others`, the names of the same registration.
+        """
+        is_plain_name = name.isprintable() or is_plain(name)  # the first test suffices for most
         is_fit = is_plain_name and len(name) <= LONGEST_NAME + PREFIX
         if not name or name != name.strip() or not is_fit:
             raise WrongSubscriptionName(
@@ -499,10 +534,11 @@ class Subscriptions:
     def refuse_publisher(
         self, name: str, reads: Iterable[str], target: str | None, *, relational: bool
     ) -> None:
-        """Raise if `target`, the stream that a query publishes, would reach the query itself.
+        """Raise an error unless the query of a name may publish `target` (None: it does not).
 
-        It also raises if others publish it in another language, as a stream has one schema, and if
-        there would be more streams in a row than a document has ranks.
+        `reads` are the streams that it reads.  StreamCycle: what it publishes would reach it again.
+        NameTaken: a query in XSCL and one in an event language would publish one stream.
+        StreamsTooDeep: more than `LEVELS` streams would be made from one another.
         """
         if target is None:
             return
@@ -540,7 +576,10 @@ class Subscriptions:
     def _levels(
         streams: Iterable[str], following: Callable[[str], Iterable[str]]
     ) -> list[set[str]]:
-        """Return some streams, those that follow them, and so on; at most LEVELS + 1 sets."""
+        """Return the set of some streams, then that of the streams `following` them, and so on.
+
+        It ends with the last set that is not empty, and has at most LEVELS + 1 sets.
+        """
         levels = [set(streams)]
         while len(levels) <= LEVELS:
             level = {name for stream in levels[-1] for name in following(stream)}
@@ -550,7 +589,7 @@ class Subscriptions:
         return levels
 
     def refuse_orphans(self, name: str) -> None:
-        """Raise StreamInUse if others read a stream that only this subscription publishes."""
+        """Raise StreamInUse if the stream that a subscription alone publishes has readers."""
         subscription = self[name]
         stream = subscription.publish
         if stream is None or len(self.publishers(stream)) > 1:
@@ -564,7 +603,11 @@ class Subscriptions:
             )
 
     def ordered_streams(self) -> set[str]:
-        """Return the published streams whose documents come from operators over time."""
+        """Return the streams whose documents come from operators over time, directly or not.
+
+        They are those that a subscription with such operators publishes, those that readers of
+        these publish, and so on.
+        """
         found: set[str] = set()
         for stream, publishers in self._publishers.items():
             if any(publisher.ordered for publisher in publishers):
