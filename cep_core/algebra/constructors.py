@@ -265,7 +265,7 @@ def _aggregate_type(
 
 
 def average_type(kind: type | None) -> type:
-    """Return the type of an average of values of a type."""
+    """Return the type of an average of values of a type: decimal for decimals, else float."""
     return BoundedDecimal if kind is BoundedDecimal else float
 
 

@@ -107,7 +107,7 @@ class Negative(SpannedNode):
 
 @dataclass(frozen=True, slots=True)
 class Call(SpannedNode):
-    """A call of the function with a name."""
+    """A call: the name of a function, and its arguments."""
 
     function: str
     arguments: tuple[Expression, ...]
@@ -153,14 +153,14 @@ class Compare(SpannedNode):
 
 @dataclass(frozen=True, slots=True)
 class And(SpannedNode):
-    """All of the items."""
+    """A condition that holds if all of its items hold."""
 
     items: tuple[Expression, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or(SpannedNode):
-    """At least one of the items."""
+    """A condition that holds if at least one of its items holds."""
 
     items: tuple[Expression, ...]
 
@@ -174,11 +174,11 @@ class Not(SpannedNode):
 
 @dataclass(frozen=True, slots=True)
 class Every(SpannedNode):
-    """An atom: the condition holds for all items of some tuples, taken side by side.
+    """A condition that holds for all items of some tuples, the j-th items of all tuples together.
 
     ``over`` are the tuples; ``names`` has for each the name of the `TupleItem` that stands for its
-    items in the condition.  The condition is an atom: if it fails or misses an operand for one
-    item, `Every` is false.  Without items it is true.
+    items in ``condition``.  The whole is an atom: if it fails or misses an operand for one item, it
+    is false.  Without items it is true.
     """
 
     names: tuple[int, ...]

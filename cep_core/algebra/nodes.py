@@ -93,11 +93,11 @@ class Iterate:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """A function of AGGREGATES over an expression (side 2); None counts rows.
+    """A function of AGGREGATES over ``argument``, which reads side 2; without one it counts rows.
 
-    Nulls and NaN are passed over; without any other value the result is null (COUNT: 0).
-    ARGMIN and ARGMAX give ``argument`` of the row with the least or largest ``by``; among equals
-    the least argument that is not null, so that the order of rows does not matter.
+    Nulls and NaN are passed over; without any other value the result is null (COUNT: 0).  ARGMIN
+    and ARGMAX give ``argument`` of the row with the least or largest ``by``; among equals the least
+    argument that is not null, so that the order of rows does not matter.
     """
 
     function: str

@@ -53,14 +53,14 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Patterns one after the other."""
+    """A pattern whose parts follow one another."""
 
     parts: tuple[PatternTree, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Alternatives: one of these patterns."""
+    """A pattern that matches what one of its parts, the alternatives, matches."""
 
     parts: tuple[PatternTree, ...]
 

@@ -136,9 +136,9 @@ def _instant_of(text: str) -> Instant | None:
 
 
 def comparands(one: str, other: str) -> tuple[Any, Any] | None:
-    """Return the keys that order two values; None if exactly one of them is a number.
+    """Return the keys that order two texts; None if exactly one of them is a number.
 
-    These are two numbers, two instants or the two texts.
+    The keys are two numbers, two instants (`Instant`) or the texts themselves.
     """
     left, right = compared_number(one), compared_number(other)
     if left is not None and right is not None:

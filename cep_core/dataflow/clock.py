@@ -131,7 +131,10 @@ class Clock:
 
 
 def _charged(parts: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
-    """Yield the tuples; charge the time that each takes, times `SAMPLED`, to its first item."""
+    """Yield the tuples; add the time until the next is asked for to `seconds` of their first items.
+
+    Only one epoch of `SAMPLED` is measured, so that time is multiplied by `SAMPLED`.
+    """
     for part in parts:
         began = perf_counter()
         yield part

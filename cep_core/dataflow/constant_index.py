@@ -31,8 +31,8 @@ _MOST_SUMS = 1_000
 class ConstantTest(NamedTuple):
     """A condition as a function of (cells of a run, row, constants of a query) that never raises.
 
-    `reads` are the numbers of the constants that it reads; it is monotone in each of ``monotone``
-    if the others are fixed.
+    ``reads`` are the numbers of the constants that the condition reads; its truth is monotone in
+    each of ``monotone`` while the others do not change.
     """
 
     holds: Holds

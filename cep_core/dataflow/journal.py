@@ -22,7 +22,7 @@ class Unwritten:
     """The journal of a plan without a log: nothing is recorded."""
 
     def keep(self, keeper: object, thing: object) -> None:
-        """Record that a thing is kept; no effect if it is already."""
+        """Record that ``keeper``, such as a lane, keeps a thing; no effect if it is recorded."""
 
     def drop(self, things: Iterable[object]) -> None:
         """Record that things are dropped; no effect for those that are not recorded as kept."""

@@ -216,7 +216,7 @@ class OrderedMOp(MOp):
         """Delete and install instances at the end of an epoch."""
 
     def awaiting(self, time: int) -> Iterator[Operator]:
-        """Yield the operators for which something is due at a deadline."""
+        """Yield the operators that have something to emit or to drop at the deadline ``time``."""
         yield from ()
 
     def evict(self, watermark: int) -> None:

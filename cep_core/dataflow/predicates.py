@@ -240,7 +240,10 @@ class PredicateShapes:
     def of(
         self, node: ex.Expression, binary: bool
     ) -> tuple[PredicateShape, Callable[[Sequence[Any]], Row]]:
-        """Return a predicate's shape, and a function from a query's literals to its constants."""
+        """Return a predicate's shape, and a function from a query's literals to its constants.
+
+        A ``binary`` predicate reads a pair of rows.
+        """
         return self._shaped(PredicateShape, (node,), binary)
 
     def columns(

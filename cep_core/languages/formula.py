@@ -242,7 +242,7 @@ class _Formula:
             raise
 
     def _ways(self, name: str, span: Extent) -> list[str]:
-        """Return the known spellings of `stream.x`: x_1 and x, or $1.x and $2.x."""
+        """Return the known spellings of attribute x of a stream: x_1 and x, or $1.x and $2.x."""
 
         def is_known(decorator: str | None, name: str) -> bool:
             try:

@@ -173,7 +173,7 @@ class TokenReader:
         return items
 
     def parts(self, last: str) -> list[TokenReader]:
-        """Skip what commas separate up to a keyword or brace, which is not consumed.
+        """Skip what commas separate, up to the keyword ``last`` or a brace, which is not consumed.
 
         Return a reader of each part, to be read when the names behind the parts are known.
         """

@@ -106,7 +106,10 @@ class EngineStreams:
             self.rates[name] = float(rate)
 
     def adopt(self, name: str, schema: Schema, lateness: int, operator: Operator) -> None:
-        """Add a stream whose rows an m-op of the plan puts out; nobody pushes events to it."""
+        """Add a stream whose rows an m-op of the plan puts out; nobody pushes events to it.
+
+        ``lateness`` is in ticks.
+        """
         require_name(name, "the name of a stream")
         heard = operator.channel.routes, operator.slot
         self.by_name[name] = BaseStream(name, schema, lateness, None, operator, *heard)

@@ -279,11 +279,11 @@ class StateLog:
 
     @property
     def held(self) -> dict[str, Sequence[Operator]]:
-        """The operators that each query holds, by the name of its holder."""
+        """The operators that each query holds; the keys are the names of queries in the log."""
         return {one.holder: one.operators for one in self._held.values()}
 
     def hold(self, holder: str, operators: Iterable[Operator]) -> None:
-        """Number the operators of a query, so that entries can name them."""
+        """Number the operators that the query ``holder`` holds, so that entries can name them."""
         held = HeldOperators(holder, tuple(operators))
         if self._held.get(holder, HeldOperators(holder, ())) != held:
             self.release(holder)

@@ -249,7 +249,10 @@ class _Reading:
         return node
 
     def _carried(self, source: str, unary: _Unary) -> Node:
-        """Return the expression of the rows that a state sends along an edge."""
+        """Return the expression of the rows that the state ``source`` sends along an edge.
+
+        ``unary`` is the selection and the projection on that edge.
+        """
         state, functions = self._states[source], self._functions
         input, filter, rebind = (state.find(tag) for tag in ("input", "filter", "rebind"))
         if input is None:

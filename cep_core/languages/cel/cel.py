@@ -335,7 +335,8 @@ def refused(
 ) -> Own:
     """Return a reader that refuses aggregates, for predicates and SELECT without a window.
 
-    It raises AlgebraError at an aggregate, unless the user's functions have its name.
+    It raises AlgebraError at an aggregate, unless the user's functions have its name.  ``message``
+    has the aggregate's name in place of `{}`.
     """
 
     def refuse(reader: TokenReader) -> None:

@@ -316,9 +316,10 @@ class ComponentReader:
         return numbers
 
     def _manner(self, named: bool = True) -> tuple[LoopPace, StepMark | None]:
-        """Read how a run goes on: its pace, and the mark of all events but the first.
+        """Read the manner of a run: return its pace, and the mark of all its events but the first.
 
-        If the component's name may follow (``named``), such a word is a name unless more follows.
+        If the component's name may follow (``named``), a word such as `next` is that name unless a
+        name, a comma, `)` or `|` follows it.
         """
         reader = self.reader
         pace: LoopPace = "all"

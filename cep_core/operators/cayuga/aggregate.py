@@ -131,7 +131,7 @@ class Share:
                 del fragments[members]
 
     def clear(self) -> dict[Row, Fragments]:
-        """Remove all rows; return the groups that had them."""
+        """Remove all rows; return the fragments of the groups that had some, by group."""
         groups, self.groups = self.groups, {}
         for group in groups.values():
             for fragment in group.values():
@@ -305,7 +305,7 @@ class AggregateMOp(OrderedMOp):
             self._arm(now, window)
 
     def _rebuild(self, share: Share, slot: int) -> None:
-        """Remove a stream from a definition's fragments, which are made again of their rows."""
+        """Make a definition's fragments again of their rows, without the stream of a slot."""
         for group in share.clear().values():
             rows = [
                 (number, row, left)

@@ -169,9 +169,10 @@ class WindowJoinMOp(MOp):
     def _met(
         self, side: int, row: Row, members: Members, group: Iterable[KeptRow], now: int
     ) -> Iterator[tuple[Row, Members]]:
-        """Yield (row of a group that a row meets, slots of the operators whose window has both).
+        """Yield (row of a group, slots of the operators) for each row that a row of ``side`` meets.
 
-        An event does not meet itself.
+        ``group`` is of the other side.  The operators are those of ``members`` whose window has
+        both rows.  An event does not meet itself.
         """
         takers = []
         for operator in chain.from_iterable(

@@ -158,7 +158,7 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
         self._attend()
 
     def _sizes(self, now: int) -> Iterator[KeptSize]:
-        """Yield the sizes of the instances that a row may still meet."""
+        """Yield the size of each instance that a row may still meet at time ``now``."""
         for row, members in self._kept:
             last = self._last_of(row)
             if last is not None and last >= now:

@@ -223,8 +223,8 @@ class MatchShape:
     ) -> PatternCondition:
         """Return the tests of some conditions, those that read fewer constants first.
 
-        ``conditions`` are (`when` of `_test`, condition); ``current`` is the component whose row is
-        tested, None for a whole match.
+        ``conditions`` are pairs as `_tested` returns them; ``current`` is the component whose row
+        is tested, None for a whole match.
         """
         tests = [self._test(when, one, current) for when, one in conditions]
         return tuple(sorted(tests, key=lambda test: len(test.reads)))

@@ -7,7 +7,8 @@ from typing import TypeAlias
 from cep_core.events import Row
 from cep_core.operators.pattern.policies import RunPlace, place_of
 
-Happened: TypeAlias = dict[int, tuple[Row, int]]  # an event by input: row, mask of its queries
+# An event: for each input that reads it, its row and the mask of the queries that select it.
+Happened: TypeAlias = dict[int, tuple[Row, int]]
 
 
 def selecting(event: Happened, inputs: frozenset[int] | None) -> int:
