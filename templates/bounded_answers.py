@@ -71,9 +71,10 @@ class BoundedAnswers:
     _qids: dict[int, set[int]] = field(default_factory=dict)  # over the bound, by rank
 
     def within(self, graph: JoinGraph, made: Columns) -> Columns:
-        """Count some answers by group; return those of the groups that are within the bound so far.
+        """Count answers by group; return those whose groups do not exceed the bound so far.
 
-        All answers of two documents must be given in the same call.
+        `made` are rows of R_out of the template `graph`.  All answers of two documents must be
+        given in the same call.
         """
         rank, own = newcomers(made["doc1"], made["doc2"], self.documents.ranks)
         keys, _, place = groups_of({"qid": made["qid"], "rank": rank, "own": own})
@@ -285,7 +286,7 @@ def _size(relation: RowsByVariable) -> int:
 
 
 def _values(relations: Sequence[RowsByVariable], name: str) -> Column:
-    """Return the values of a variable, from the first relation that binds it."""
+    """Return the values of the variable `name`, from the first relation that binds it."""
     return next(relation[name] for relation in relations if name in relation)
 
 

@@ -63,7 +63,7 @@ def with_valued(bindings: pa.Table) -> Columns:
 
 
 def table_of(rows: Sequence[Sequence[object]], schema: pa.Schema) -> pa.Table:
-    """Return rows of Python values as an Arrow table."""
+    """Return rows of Python values as an Arrow table with a schema."""
     columns = list(zip(*rows, strict=True)) or [()] * len(schema)
     return pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema)
 
@@ -83,7 +83,7 @@ def grown(column: Column, number: int, filled: int) -> Column:
 
 
 def together(parts: Sequence[Columns]) -> Columns:
-    """Return the rows of several relations with the same columns."""
+    """Return the rows of all `parts`, one after the other; they have the same columns."""
     parts = [part for part in parts if len(next(iter(part.values())))] or parts[:1]
     if len(parts) == 1:
         return parts[0]
@@ -119,7 +119,10 @@ def steps(*columns: Column) -> Column:
 
 
 def grouped_counts(columns: Columns, *names: str) -> tuple[Columns, Column]:
-    """Return the first of each group of rows equal in `names`, sorted by these, and its size."""
+    """Return the first row and the size of each group of rows that are equal in columns `names`.
+
+    The groups are sorted by these columns.
+    """
     order = np.lexsort([columns[name] for name in reversed(names)])
     first = steps(*(columns[name][order] for name in names))
     return chosen(columns, order[first]), np.diff(first, append=len(order))
@@ -133,7 +136,10 @@ def numbered(first: Column, size: int) -> Column:
 
 
 def ends(first: Column, size: int) -> Column:
-    """Return the end of each group (the row after its last one), given the first row of each."""
+    """Return the index after the last row of each group, given the first row of each.
+
+    `size` is the number of all rows.
+    """
     found = np.empty(len(first), np.int64)
     found[:-1], found[-1:] = first[1:], size
     return found

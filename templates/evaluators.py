@@ -63,7 +63,7 @@ class SmallBatch:
         self._otherwise = otherwise
 
     def answers(self, members: TemplateRows, rows: Columns, views: PartViews) -> Columns:
-        """Return R_out over the views of a part of a batch; raises TooManyRows."""
+        """Return R_out of `rows` of R_T over the views of a part of a batch; raises TooManyRows."""
         try:
             found = _evaluate(members.query, rows, views.relations())
         except TooManyRows:
@@ -77,9 +77,9 @@ class SmallBatch:
 def _evaluate(
     query: ConjunctiveQuery, registered: Columns, relations: Mapping[str, Columns]
 ) -> Columns:
-    """Return R_out by joining the atoms in order.
+    """Return R_out of a query by joining its atoms in order, over relations by name.
 
-    `registered` are the rows of R_T.  For each partial answer, `rows` has its row of R_T, and
+    `registered` are the rows of R_T. For each partial answer, `rows` has its row of R_T, and
     `bound` a column for each variable.
     """
     rows: Column | None = None
@@ -127,7 +127,10 @@ class ConjunctiveQueries:
         self.lent: dict[str, Columns] = {}
 
     def answers(self, members: TemplateRows, rows: Columns, views: PartViews) -> Columns:
-        """Return R_out over the views of a part of a batch; raises EvaluationError."""
+        """Return R_out of `rows` of R_T over the views of a part of a batch.
+
+        Raises EvaluationError.
+        """
         try:
             if self._planned is None:
                 self._planned = _PlannedQueries()
@@ -204,7 +207,7 @@ class _PlannedQueries:
             holder.table = holder.table.schema.empty_table()
 
     def execute(self, members: TemplateRows, rows: pa.Table) -> Columns:
-        """Evaluate the query of a template over rows of R_T."""
+        """Return R_out of a template's query over `rows` of R_T and the lent relations."""
         key = members.template.graph
         planned = self._statements.pop(key, None)
         r_t = self._unused() if planned is None else planned[0]

@@ -128,7 +128,10 @@ class BatchJoin:
         self.made: dict[str, list[Columns]] = {}  # R_vj
 
     def take(self, found: Iterable[tuple[TemplateRows, Columns]]) -> None:
-        """Add rows to the R_out of templates; queries are evaluated as their rows are yielded."""
+        """Add rows of R_out to those of their templates, as they are yielded in parts.
+
+        Queries are evaluated meanwhile.
+        """
         before = perf_counter()
         for members, columns in found:
             now = perf_counter()
@@ -241,7 +244,7 @@ class BatchJoin:
     # -- Two sides: the templates' queries -------------------------------------------------
 
     def _answer(self, joins: Columns) -> None:
-        """Evaluate over some rows of R_vj the templates that may have answers with them."""
+        """Evaluate the templates that may have answers, over the rows `joins` of R_vj."""
         left, right = set(joins["pair1"].tolist()), set(joins["pair2"].tolist())
         live = self._registry.firing.joined(left, right)
         views = Views(joins)
@@ -308,7 +311,7 @@ def _project(rows: Columns, graph: JoinGraph) -> pa.Table:
 
 
 def _ends(edges: Column) -> set[int]:
-    """Return the pairs of variables of some value joins, which are packed."""
+    """Return the pairs of variables of value joins, which are packed as (left, right)."""
     return set(distinct(np.concatenate(unpack(edges))).tolist())
 
 
@@ -356,7 +359,7 @@ class Processor:
         self.pushed = Pushed(RELATIONS["binding"].empty_table(), TIMES.empty_table(), {}, {})
 
     def template_of(self, qid: int) -> int:
-        """Return the number of the template of a registered join."""
+        """Return the number of the template of the join whose row of R_T is `qid`."""
         return self._registry.row(qid).template
 
     @property

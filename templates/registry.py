@@ -135,7 +135,7 @@ class Registry:
         return RowOfRT(template.number, qid, order)
 
     def remove(self, qid: int) -> tuple[int, ...]:
-        """Remove one use of a join; return the pairs of variables that no join uses any more.
+        """Remove one use of the join `qid`; return the pairs of variables that no join uses then.
 
         Rows of R_T that were added and not written yet are written first.
         """
@@ -194,11 +194,11 @@ class Registry:
     # -- Designated equalities -------------------------------------------------------------
 
     def lead(self, qid: int) -> int:
-        """Return the designated equality of a row; `UNDESIGNATED` if it has none."""
+        """Return the designated equality of the row `qid`; `UNDESIGNATED` if it has none."""
         return self._leads.get(qid, UNDESIGNATED)
 
     def designate(self, leads: Mapping[int, int]) -> None:
-        """Store the designated equalities of rows that have none, by qid.
+        """Store the designated equalities of rows that have none; `leads` has them by qid.
 
         A designated equality is an index in the template's `equalities`.  It is never replaced:
         documents are divided by its values, and the parts that hold kept documents would no longer
@@ -209,7 +209,7 @@ class Registry:
         self._store_leads(leads)
 
     def withdraw(self, qids: Collection[int]) -> None:
-        """Remove the designated equalities of rows, also in the storage."""
+        """Remove the designated equalities of the rows with these qids, also in the storage."""
         for qid in qids:
             del self._leads[qid]
         self._store_leads(qids)
@@ -283,7 +283,10 @@ class Registry:
         self._next_qid = max(taken, *self._rows, 0) + 1
 
     def stored(self, qids: Sequence[int]) -> dict[str, pa.Table]:
-        """Return rows of R_T, and the rows of `RELATIONS` that they refer to, by relation."""
+        """Return the rows of R_T with these qids, and all rows that they refer to, by relation.
+
+        The names and columns are those of `RELATIONS`.
+        """
         rows = [self._rows[qid] for qid in qids]
         templates = sorted({row.template for row in rows})
         pairs = self.pairs.named(sorted({pair for row in rows for pair in row.pairs}))
@@ -434,7 +437,7 @@ class VariablePairs:
         return number
 
     def pair(self, ends: tuple[int, int]) -> int:
-        """Return the number of a pair of variables; assign one if it is new."""
+        """Return the number of the pair of two variables; assign one if it is new."""
         key = ends[0] << NUMBERS | ends[1]
         number = self._numbers.get(key)
         if number is None:
@@ -448,12 +451,12 @@ class VariablePairs:
         return number
 
     def describe(self, number: int) -> Pair:
-        """Return the definition of a pair of variables."""
+        """Return a pair of variables with their definitions, given its number."""
         (pair,) = self.described((number,))
         return pair
 
     def described(self, numbers: Iterable[int]) -> list[Pair]:
-        """Return the definitions of pairs, without unknown and dropped ones."""
+        """Return pairs of variables with their definitions, without unknown and dropped ones."""
         return [
             Pair(number, first, second, self._valued[number] > 0)
             for number, (_, first), (_, second) in self.named(numbers)

@@ -76,7 +76,7 @@ class Storage(Protocol):
     def parts(
         self, relation: str, columns: Sequence[str] = (), docs: Numbers | None = None
     ) -> Iterator[pa.Table]:
-        """Yield some columns, or all, of the rows in the order of appends, in parts.
+        """Yield a relation's rows in parts, in the order of appends; `columns` () means all.
 
         Rows of other documents than `docs` may be missing.
         """
@@ -103,7 +103,7 @@ def scan(
     docs: Numbers | None = None,
     where: Mask | None = None,
 ) -> pa.Table:
-    """Return `columns` (none means all) of the rows where the mask holds, in the order of appends.
+    """Return `columns` (none: all) of a relation's rows where the mask holds, in appended order.
 
     Rows of other documents than `docs` may be missing.
     """

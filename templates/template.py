@@ -124,8 +124,9 @@ def _embedding(
         )
 
     def extended(taken: tuple[int, ...]) -> tuple[int, ...] | None:
-        """Return the best completion of a partial embedding (depth first, variables in order), or
-        None.
+        """Return the best completion of a partial embedding (depth first, variables in order).
+
+        None if it has none.
         """
         nonlocal ties
         if len(taken) == len(template.nodes):
@@ -448,7 +449,7 @@ class TemplateIndex:
         self._templates: tuple[_ByPair, _ByPair] = ({}, {})  # with one side, with two
 
     def add(self, members: TemplateRows, pairs: Iterable[int]) -> None:
-        """Index a template by the pairs of variables of a row that was added."""
+        """Index the template of `members` by `pairs`, the pairs of variables of an added row."""
         templates = self._templates[members.two_sided]
         for pair in pairs:
             known = templates.get(pair, ())
@@ -456,9 +457,7 @@ class TemplateIndex:
                 templates[pair] = (*known, members) if known else members.alone
 
     def remove(self, members: TemplateRows, pairs: Iterable[int]) -> None:
-        """Remove a template from the index at those of some pairs that none of its rows has any
-        more.
-        """
+        """Remove a template from the index at those of `pairs` that none of its rows has."""
         templates = self._templates[members.two_sided]
         for pair in pairs:
             known = templates.get(pair, ())
@@ -475,7 +474,10 @@ class TemplateIndex:
         return bool(self._templates[False])
 
     def reached(self, pairs: Iterable[int], *, two_sided: bool) -> list[TemplateRows]:
-        """Return the templates with a row that has one of some pairs, by ascending number."""
+        """Return the templates with a row that has one of `pairs`, by ascending number.
+
+        With `two_sided` they are those of joins, else those with one side.
+        """
         templates = self._templates[two_sided]
         if not templates:
             return []
@@ -489,12 +491,19 @@ class TemplateIndex:
         return [found[number] for number in sorted(found)]
 
     def driving(self, weights: Mapping[int, int], back: bool) -> JoinDriver:
-        """Return the driving value joins; `weights` has the numbers of kept links by pair."""
+        """Return the driving value joins; `weights` has the numbers of kept links by pair.
+
+        `back`: the batch is on the left side.
+        """
         by_pair = np.full(max(weights, default=0) + 2, HEAVIEST)
         by_pair[list(weights)] = list(weights.values())
         return JoinDriver(self.reached(weights, two_sided=True), by_pair, back)
 
     def joined(self, left: PairNumbers, right: PairNumbers) -> list[TemplateRows]:
-        """Return the templates that may have results, given the pairs with bindings by side."""
+        """Return the templates that may have results.
+
+        `left` and `right` are the pairs of variables with bindings, by the side on which they
+        count.
+        """
         reached = self.reached(left | right, two_sided=True)
         return [members for members in reached if members.can_join(left, right)]

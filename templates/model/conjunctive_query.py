@@ -101,12 +101,12 @@ class ConjunctiveQuery:
 
 
 def node(number: int) -> str:
-    """Return the variable of a node."""
+    """Return the name of the variable of a node, given the node's number."""
     return f"node{number + 1}"
 
 
 def key(number: int) -> str:
-    """Return the variable of a node's value."""
+    """Return the name of the variable of a node's value, given the node's number."""
     return f"key{number + 1}"
 
 
@@ -178,9 +178,10 @@ def _others(graph: JoinGraph) -> Iterator[RelationAtom]:
 def binding(
     graph: JoinGraph, place: int, relation: str, *, docs: tuple[str, ...], valued: bool = False
 ) -> RelationAtom:
-    """Return the atom that binds the pair of nodes at a `place` of the graph's `pairs`.
+    """Return the atom that binds the pair of nodes at index `place` of the graph's `pairs`.
 
-    `docs` are variables for its document; a `valued` atom binds the child's value, too.
+    `relation` is the relation of bindings to read, `docs` are variables for its document.  A
+    `valued` atom binds the child's value, too.
     """
     parent, child = graph.pairs[place]
     binds = [("doc", doc) for doc in docs]
@@ -242,11 +243,11 @@ class BatchView:
         return {BATCH: self.bindings}
 
     def of(self, mask: Column) -> BatchView:
-        """Return the view of the bindings in a mask."""
+        """Return the view of the bindings for which `mask` is True."""
         return BatchView(chosen(self.bindings, mask))
 
     def of_row(self, graph: JoinGraph, row: Columns) -> BatchView:
-        """Return the bindings of the pairs of variables of one row of R_T."""
+        """Return the view of the bindings whose pair of variables is in one row of R_T."""
         return self.of(_have(self.bindings["pair"], row, "p", len(graph.pairs)))
 
     @cached_property
@@ -254,7 +255,7 @@ class BatchView:
         return _largest(self.bindings, "doc", "pair")
 
     def may_be_many(self, graph: JoinGraph) -> bool:
-        """Return True if one row of R_T may have more than `IN_DATABASE` answers."""
+        """Return True if one row of R_T of a template may have more than `IN_DATABASE` answers."""
         return bool((self._largest ** len(graph.pairs)).sum() > IN_DATABASE)
 
 
@@ -269,7 +270,7 @@ class Views:
     bindings: Columns | None = None
 
     def relations(self) -> dict[str, Columns]:
-        """Return the relations that the query of a template reads, by name."""
+        """Return the relations that a template's query reads, by their names in the query."""
         found = {JOINS: self.joins}
         return found if self.bindings is None else {**found, BINDINGS: self.bindings}
 
@@ -279,11 +280,11 @@ class Views:
         return self.joins["docs"]
 
     def of(self, mask: Column) -> Views:
-        """Return the views of some rows of R_vj."""
+        """Return the views with the rows of R_vj for which `mask` is True, and all bindings."""
         return Views(chosen(self.joins, mask), self.bindings)
 
     def of_row(self, graph: JoinGraph, row: Columns) -> Views:
-        """Return the value joins of one row of R_T, between documents that are in time for it."""
+        """Return the views with the rows of R_vj that one row of R_T needs, if in time for it."""
         has = _have(self.joins["pairs"], row, "e", len(graph.equalities))
         return self.of(has & in_time(row, self.joins))
 
@@ -325,7 +326,10 @@ def _have(column: Column, row: Columns, kind: str, places: int) -> Column:
 
 
 def _largest(relation: Columns, docs: str, pairs: str) -> Column:
-    """Return for each value of column `docs` the largest number of its rows with equal `pairs`."""
+    """Return the largest number of rows with equal `pairs`, for each value of `docs`, ascending.
+
+    Both are names of columns of `relation`.
+    """
     groups, counts = grouped_counts(relation, docs, pairs)
     return np.maximum.reduceat(counts, steps(groups[docs])).astype(np.float64)
 

@@ -211,7 +211,10 @@ class TemporalOperator:
     meaning: str
 
     def within(self, upper: int | None, lower: int | None = None) -> TemporalRelation:
-        """Return the relation with a window: its bounds in ticks, `upper` None for INF."""
+        """Return the relation with a window: its bounds in ticks, `upper` None for INF.
+
+        Without `lower` the operator's default is taken.
+        """
         upper = INFINITE if upper is None else upper
         return TemporalRelation(self, self._default(upper) if lower is None else lower, upper)
 

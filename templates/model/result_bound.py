@@ -43,7 +43,7 @@ class Cut(NamedTuple):
 
 
 def newcomers(doc1: Column, doc2: Column, ranks: Ranks) -> tuple[Column, Column]:
-    """Return for each two documents the newcomer's rank, and `own` of their group (`Cut`).
+    """Return for each pair of documents the newcomer's rank, and `own` of their group (`Cut`).
 
     `own` is the number of a partner that makes a group of its own, else 0.
     """

@@ -195,7 +195,10 @@ class JoinState:
             self._dropped.change(*np.unique(links["key"][links["valued"]], return_counts=True))
 
     def _first_that_fits(self, storage: Storage) -> int | None:
-        """Return the oldest document that fits if newer ones come first; None if all fit."""
+        """Return the number of the oldest document that fits the budget, read from the newest on.
+
+        None if all fit.
+        """
         if self._budget is None:
             return None
         rows = sum(part.num_rows for part in storage.parts("binding", ("doc",)))
@@ -216,7 +219,7 @@ class JoinState:
         return int(newest[fitting - 1]) if fitting else int(newest[0]) + 1
 
     def _fetch(self, keys: Column) -> None:
-        """Load all documents that have one of some values."""
+        """Load all documents that have one of the values `keys`."""
         if self._storage is None or self.whole:
             return
         asked = distinct(keys)
@@ -246,11 +249,11 @@ class JoinState:
     # -- Adding ----------------------------------------------------------------------------
 
     def add(self, columns: Columns, documents: Columns) -> None:
-        """Add rows of the relation `binding`, and of `times` in the order of documents.
+        """Add rows: `columns` of the relation `binding`, and `documents` of `times`, by document.
 
-        A document that is already present is removed and added again with its old and new rows,
-        so the rows of a document stay contiguous.  Such documents are composites of this push and
-        thus among the last.
+        A document that is already present is removed and added again with its old and new rows, so
+        the rows of a document stay contiguous.  Such documents are composites of this push and thus
+        among the last.
         """
         if not len(columns["doc"]):
             return
@@ -399,7 +402,7 @@ class JoinState:
         self._dropped.change(gone, np.ones(len(gone), np.int64))
 
     def forget(self, keeps: Column, clock: int) -> None:
-        """Evict rows that are older than the retention of their pair of variables, at a clock.
+        """Evict rows older at a clock than the retention of their pair of variables, in ticks.
 
         A negative retention means that no join needs the pair's rows any more.  They have left the
         storage already.
@@ -437,9 +440,9 @@ class JoinState:
 
 
 def _by_link(columns: Columns) -> tuple[Column, Column]:
-    """Return rows in the order of their documents (`place`) and links, and the first of each link.
+    """Return the rows' indexes, sorted by document (`place`) and link, and where links begin.
 
-    The second value has indexes in that order.
+    The second column has the positions in the first one at which another link begins.
     """
     parts = [columns[name] for name in LINKED]
     sizes = [int(part.max()) + 1 for part in parts[:-1]]
@@ -488,7 +491,7 @@ class Expiry:
         self.kept = len(keeps)
 
     def due(self, clock: int, added: int) -> bool:
-        """Return True if enough of the counted rows have expired by a time.
+        """Return True if enough of the counted rows have expired at a clock that a deletion pays.
 
         `added` is the number of rows of the last push.
         """
@@ -509,7 +512,10 @@ def _links_of(bindings: pa.Table) -> Columns:
 
 
 def _fitting(sizes: Column, budget: int) -> int:
-    """Return the number of first documents that fit into `FILLED` of a budget; `sizes` in bytes."""
+    """Return the count of the first documents that fit together into `FILLED` of a budget.
+
+    `sizes` are their bytes, `budget` is in bytes.
+    """
     return int(np.searchsorted(np.cumsum(sizes), FILLED * budget, "right"))
 
 

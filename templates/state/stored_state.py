@@ -229,7 +229,7 @@ class StoredState:
         return of
 
     def _expiry_of(self, keeps: Column) -> Expiry:
-        """Return the expiry of the stored rows, given the retention of each pair of variables."""
+        """Return the expiry of the stored rows; `keeps` is the retention by pair, in ticks."""
         if self.memory.whole:
             pairs, times = self.memory.ages()
         else:

@@ -261,7 +261,10 @@ class Pass:
         return (left, right) if self.back else (right, left)
 
     def _besides(self, batch: Columns, joins: Columns, driven: Driven) -> Columns:
-        """Return the other value joins of the rows of R_T that `joins`, made first, drive."""
+        """Return R_vj of the value joins that `joins`, driving ones, need beside them.
+
+        These are the other value joins of the rows of R_T that they drive.
+        """
         # The candidates among kept rows are narrowed three times, by cheap tests before expensive
         # ones: by document and pair apart, by both together, and by the batch's values.
         near, far, nears, fars = self._asked(joins, driven)
@@ -339,7 +342,10 @@ class Pass:
 
 
 def measures_of(one: Columns, other: Columns) -> dict[str, Column]:
-    """Return gap, lead and age of left and right sides, given by their rows of R_docTS."""
+    """Return the columns gap, lead and age of left and right sides, row by row.
+
+    `one` are rows of R_docTS of left sides, `other` those of their right sides.
+    """
     forth, back = other["clock"] - one["ts"], one["clock"] - other["ts"]
     before, after = one["rank"] < other["rank"], one["rank"] > other["rank"]
     age = np.where(before, forth, np.where(after, back, np.maximum(forth, back)))
@@ -365,7 +371,10 @@ class KeptState(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BatchDocuments:
-    """Documents of a batch, by their times (R_docTSW, with its columns), beside the join state."""
+    """Reads ranks, bindings and distances in time of documents: of a batch, and of kept ones.
+
+    `times` is R_docTSW of the batch, `columns` are its columns.
+    """
 
     times: pa.Table
     columns: Columns

@@ -129,7 +129,7 @@ class InvertedIndex:
 
 
 def _grams(text: str, length: int) -> Column:
-    """Return a number for each gram of a text, above 0."""
+    """Return a number above 0 for each substring of `length` characters of a text."""
     grams: Column = gram_hashes(text, length).astype(np.int64) + (length << 32)
     return grams
 

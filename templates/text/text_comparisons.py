@@ -33,7 +33,7 @@ BOUNDS: dict[str, Callable[[float, float], bool]] = {">": operator.gt, ">=": ope
 
 
 def jaccard(one: Sized, other: Sized, common: int) -> float:
-    """Return the share of common words in all words of two sets, 0 if both are empty."""
+    """Return the share of the common words of two sets in all their words, 0 if both are empty."""
     every = len(one) + len(other) - common
     return common / every if every else 0.0
 
@@ -89,7 +89,7 @@ class TextEdges:
         self._roles: dict[TextRole, dict[int, int]] = {}
 
     def count(self, graph: JoinGraph, rows: RowColumns, by: int) -> None:
-        """Add `by` (1 or -1) for each row to the uses of the text comparisons of a template."""
+        """Add to the uses of a template's text comparisons: `by` (1 or -1) for each of `rows`."""
         for place, edge in graph.text_joins.items():
             for number, count in Counter(rows[f"e{place}"]).items():
                 self._count(number, edge.operator, by * count)

@@ -155,7 +155,7 @@ class TextIndexes:
         return rows.filter(rows["key"].is_valid())
 
     def add(self, pairs: Column, keys: Column, texts: Mapping[int, str]) -> None:
-        """Add the texts of new rows, given by their keys."""
+        """Add the texts of new rows to the indexes of their pairs; `texts` has them by key."""
         for index in self._indexes.values():
             own = np.isin(pairs, list(index.pairs))
             index.add((key, texts[key]) for key in keys[own].tolist())

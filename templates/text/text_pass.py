@@ -44,7 +44,10 @@ class TextPass:
         return LEFT if self.half.back else RIGHT
 
     def joins(self, batch: Columns) -> Iterator[Columns]:
-        """Yield R_vj in parts; all rows between two documents are in the same part."""
+        """Yield R_vj of the text comparisons of a batch in parts.
+
+        All rows between two documents are in the same part.
+        """
         which: list[Column] = [np.empty(0, np.int64)]
         keys: list[Column] = [np.empty(0, np.uint64)]
         size = 0
@@ -67,9 +70,9 @@ class TextPass:
             yield from self._parts(batch, np.concatenate(which), np.concatenate(keys))
 
     def _of_pair(self, batch: Columns, places: Column) -> Iterator[tuple[int, Column]]:
-        """Yield (row of the batch, keys of the kept texts that match) for the rows at `places`.
+        """Yield (row, keys of the kept texts that match) for the rows `places` of the batch.
 
-        These have one document and one pair of variables.
+        These rows have one document and one pair of variables.
         """
         pair = int(batch["pair"][places[0]])
         far = self.edges.far(pair, self._side)
@@ -125,7 +128,11 @@ class TextPass:
     def _in_parts(
         self, doc: int, batch: Columns, which: Column, rows: Column, edges: Column
     ) -> Iterator[Columns]:
-        """Yield R_vj of one heavy document with some partners at a time."""
+        """Yield R_vj of one heavy document `doc` with some partners at a time.
+
+        At the same index `which` has a row of the batch, `rows` a kept row, `edges` their value
+        join.
+        """
         kept = self.half.kept.rows(rows, ("doc", "rank"))
         _, place, counts = np.unique(kept["doc"], return_inverse=True, return_counts=True)
         for part in portions(counts, PART):

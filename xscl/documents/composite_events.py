@@ -81,9 +81,10 @@ def composites_of(store: Store, numbers: Collection[int] | None = None) -> dict[
 def kept_parts(
     store: Store, numbers: Set[int], recent: Callable[[int], StoredDocument | None]
 ) -> tuple[Mapping[int, Composite], Mapping[int, StoredDocument]]:
-    """Return those composites of some numbers that are kept, by number, and their documents.
+    """Return (composites, documents) of those `numbers` that are kept, each by number.
 
-    `recent` returns a document from memory, None if it has to be read.
+    The documents are those that the composites have.  `recent` returns a document from memory, None
+    if it has to be read.
     """
     documents = stored_in(store, numbers, recent)
     composites = {n: of_document(document) for n, document in documents.items()}
@@ -180,7 +181,10 @@ def qualified(node: int) -> tuple[int, int]:
 def item_at(
     composite: Composite, position: int, tree: Callable[[int], DocumentTree]
 ) -> Item | None:
-    """Return the item bound to a variable, by its position; for an aggregate its text."""
+    """Return the item that the variable at a position is bound to; for an aggregate its text.
+
+    `tree` returns the nodes of a document.  None if the variable is bound to nothing.
+    """
     if position >= len(composite.nodes):
         return composite.values[position - len(composite.nodes)]
     if composite.nodes[position] < 0:

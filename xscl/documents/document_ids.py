@@ -57,7 +57,7 @@ def number_in(name: str) -> int:
 
 
 def posted_name(id: str, number: int) -> str:
-    """Return the id that was posted, followed by the version from the second one on."""
+    """Return the posted id, followed by `@` and the version's `number` if that is above 1."""
     return id if number == 1 else f"{id}@{number}"
 
 
@@ -268,6 +268,9 @@ def _candidates(
 
 
 def _shown(stream: str, label: str, id: str, number: int) -> str:
-    """Return the name of a document, with the reader's name of the stream, `label`."""
+    """Return the name of version `number` of a document, with `label` as the name of its stream.
+
+    `label` is the reader's name of the stream.
+    """
     name = document_name(stream, id, number)
     return label + name[len(stream) :] if name.startswith(f"{stream}/") else name

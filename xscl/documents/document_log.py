@@ -126,7 +126,7 @@ class DocumentLog:
         return AcceptedDocuments(arrivals, rows, len(refused))
 
     def replay(self, arrivals: Arrivals, rows: pa.Table, *, in_order: bool) -> None:
-        """Accept documents of another log, with the numbers and rows that they have there.
+        """Accept documents of another log, with their numbers, and `rows` for `state.document`.
 
         The documents advance the clock if they are `in_order` of time.
         """
@@ -187,7 +187,7 @@ class DocumentLog:
         return True
 
     def _advance_clock(self, batch: _Batch, beats: Sequence[Beat]) -> Numbers:
-        """Advance the clock; return it before each document and after the last."""
+        """Advance the clock; return it as before each document of the batch, and after the last."""
         times = np.full(len(batch.given) + 1, self.clock)
         if not batch.origins:
             times[1:] = np.where(batch.taken, batch.ts, EARLIEST)
@@ -203,7 +203,7 @@ class DocumentLog:
         self.arrived = max(self.arrived, self.clock)
 
     def _remember(self, columns: Mapping[str, Sequence[Any]]) -> None:
-        """Cache the part of new documents that matches need."""
+        """Cache the part of new documents that matches need, from columns of `state.document`."""
         known = {**columns, "stream": [streams[0] for streams in columns["streams"]]}
         for row in zip(*map(known.__getitem__, StoredDocument._fields), strict=True):
             self._recent[row[0]] = StoredDocument._make(row)
@@ -216,7 +216,7 @@ class DocumentLog:
         return number
 
     def _record_rejected(self, found: Iterable[Mapping[str, Any]]) -> None:
-        """Record rejected documents, by stream, id and content, each once."""
+        """Write those rows of `state.rejected` whose stream, id and content are not in it yet."""
         rows: dict[tuple[str | None, str, str], Mapping[str, Any]] = {}
         for row in found:
             rows.setdefault((row["stream"], row["id"], row["sha256"]), row)
@@ -273,14 +273,17 @@ class DocumentLog:
         return self._recent.get(doc)
 
     def stored(self, docs: set[int]) -> dict[int, StoredDocument]:
-        """Return the parts of documents that matches need."""
+        """Return the parts of documents that matches need, by number."""
         return stored_in(self._store, docs, self.recent)
 
 
 def stored_in(
     store: Store, docs: Iterable[int], recent: Callable[[int], StoredDocument | None]
 ) -> dict[int, StoredDocument]:
-    """Return the parts of documents that matches need: recent ones, others as stored."""
+    """Return the parts of documents that matches need, by number.
+
+    `recent` returns a document from memory, None if it has to be read.
+    """
     found, asked = dict[int, StoredDocument](), list[int]()
     for doc in docs:
         if (known := recent(doc)) is None:

@@ -84,7 +84,7 @@ def separate_invalid(
 
 
 def rejection_row(document: Document, error: Reason, clock: int) -> dict[str, Any]:
-    """Return the row of `state.rejected` for a document that is rejected at a clock."""
+    """Return the row of `state.rejected` for a document rejected for an error, at a clock."""
     xml = document.xml if isinstance(document.xml, bytes) else b""
     error = _as_read(error, xml)
     return {

@@ -192,14 +192,14 @@ class Arrivals:
         return behind
 
     def document(self, place: int) -> ReadDocument:
-        """Return a document, parsed on first use."""
+        """Return the document at a place, parsed on first use."""
         read = self.read.get(place)
         if read is None:
             read = self.read[place] = ReadDocument(self.xml[place])
         return read
 
     def times(self, places: Numbers) -> pa.Table:
-        """Return R_docTSW of some of the documents."""
+        """Return R_docTSW of the documents at `places`, a row each, in their order."""
         columns = (self.docs, self.ts, self.ts, self.clocks, self.ranks, self.bases, self.firsts)
         return pa.table([pa.array(column[places]) for column in columns], schema=TIMES)
 
@@ -232,7 +232,7 @@ class Arrival(NamedTuple):
 
 
 def shred(automaton: Automaton, arrivals: Arrivals, places: Sequence[int]) -> Witnesses:
-    """Return the witnesses of the documents at some places."""
+    """Return the witnesses of the documents at some places in `arrivals`."""
     rows = np.array(places, np.int64)
     docs = arrivals.docs[rows]
     if arrivals.elsewhere is not None:

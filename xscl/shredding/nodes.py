@@ -37,7 +37,7 @@ Steps: TypeAlias = tuple[tuple[bool, Key], ...]
 
 @lru_cache(maxsize=100_000)
 def keys_of(symbol: Symbol) -> tuple[Key, Key, Key, Key]:
-    """Return the keys of the tests that a name passes: of name, local name, namespace, any."""
+    """Return the keys of the four tests that a name passes: full name, local, namespace, any."""
     at, name = ("@", symbol[1:]) if symbol.startswith("@") else ("", symbol)
     uri, _, local = name[1:].rpartition("}") if name.startswith("{") else ("", "", name)
     return f"{at}{{{uri}}}{local}", f"{at}*:{local}", f"{at}{{{uri}}}", f"{at}*"
@@ -73,7 +73,7 @@ class DocumentTree:
     _steps: list[str] = field(default_factory=list, compare=False, repr=False)
 
     def path(self, number: int) -> str:
-        """Return a node's location: `/book[1]/author[2]`, `/a[1]/@id`, `/Q{uri}a[1]`.
+        """Return a node's location by its number: `/book[1]/author[2]`, `/a[1]/@id`, `/Q{uri}a[1]`.
 
         The first call takes time linear in the document, later ones linear in the node's depth.
         """

@@ -212,7 +212,7 @@ class SortedBounds:
         del self._bounds[bisect_left(self._bounds, bound)]
 
     def kept_by(self, least: Any, greatest: Any) -> Sequence[Any]:
-        """Return the bounds that values satisfy, given their extremes."""
+        """Return the bounds that some values satisfy, given the least and the greatest value."""
         bounds = self._bounds
         match self._kind:
             case "<":
@@ -276,7 +276,7 @@ class ConditionIndex:
                     yield branch, ()
 
     def add(self, questions: QuestionRegistry, place: PatternPlace, depth: int = 0) -> None:
-        """Insert a place, by the lookups of its plan from some depth on."""
+        """Insert a place, by the lookups of its plan from the index `depth` on."""
         planned = place.plan
         if depth == len(planned):
             self.here.append((place, _left(place, planned, depth)))
@@ -325,7 +325,7 @@ class ConditionIndex:
 
 
 def _left(place: PatternPlace, planned: Lookups, depth: int) -> tuple[Condition, ...]:
-    """Return the conditions that the first `depth` lookups of a plan do not prove."""
+    """Return the conditions of a place that the first `depth` lookups of its plan do not prove."""
     proved = {number for lookup in planned[:depth] for number in lookup.proves}
     if len(proved) == place.count:
         return ()

@@ -188,7 +188,7 @@ class Lineage:
         return depths
 
     def fork(self, symbol: Symbol) -> Fork:
-        """Compute the fork of children and attributes of a name; it is not cached here."""
+        """Compute the fork of the children and attributes with a name; it is not cached here."""
         keys = keys_of(symbol)
         states: dict[AutomatonState, None] = {}
         for state in self.states:

@@ -128,7 +128,7 @@ class Automaton:
         return place, distance, None
 
     def _unconditional(self, parent: PatternPlace, state: AutomatonState) -> PatternPlace:
-        """Return the place of a state below another, without own conditions."""
+        """Return the place of `state` below the place `parent`, without own conditions."""
         if parent.plain:
             if state.plain is None:
                 state.plain = PatternPlace(state, parent)
@@ -150,9 +150,10 @@ class Automaton:
         constants: Sequence[Constant],
         text: str,
     ) -> PatternPlace:
-        """Return a new place of a state below another, with the conditions of a form.
+        """Return a new place of `state` below the place `parent`, with the conditions of a form.
 
-        `text` is the definition up to these conditions, by which the place is found again.
+        `constants` are those of the conditions.  `text` is the definition up to these conditions,
+        by which the place is found again.
         """
         spot = state.spot if parent.plain else _spot_of(parent, state)
         if spot is None:
@@ -170,7 +171,7 @@ class Automaton:
         return place
 
     def _leave(self, place: PatternPlace, parent: PatternPlace) -> None:
-        """Unlink an unused place, and its state with the last of its places."""
+        """Unlink an unused place from `parent`, and its state with the last of its places."""
         state = place.state
         if place is state.plain:
             state.plain = None

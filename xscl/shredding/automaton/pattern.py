@@ -49,7 +49,7 @@ class Pattern:
     main: int
 
     def chain(self, number: int) -> tuple[int, ...]:
-        """Return the nodes from the top to one node, both included."""
+        """Return the numbers of the nodes from the top down to node `number`, both included."""
         found: list[int] = []
         current: int | None = number
         while current is not None:
@@ -65,7 +65,7 @@ class Pattern:
         return tuple([self.stream + "".join(map(texts.__getitem__, one)) for one in chains])
 
     def _closed(self, number: int, visible: Collection[int]) -> syntax.Step:
-        """Return a node's step with every branch that is not visible as a condition."""
+        """Return the step of node `number`; its branches that are not visible become conditions."""
         branches = [
             syntax.Exists(syntax.Path((self._closed(child, visible),)))
             for child, node in enumerate(self.nodes)
@@ -182,7 +182,10 @@ def stream_of(definition: str) -> str:
 
 
 def steps_of(definition: str, at: int) -> Iterator[str]:
-    """Yield the texts of the steps from an offset on; the last may be ` | ` and an operand."""
+    """Yield the texts of a definition's steps from the offset `at` on.
+
+    The last text may be ` | ` and an operand.
+    """
     end = len(definition)
     while at < end:
         start, step = at, _STEP.match(definition, at)
@@ -193,7 +196,7 @@ def steps_of(definition: str, at: int) -> Iterator[str]:
 
 
 def is_derived(definition: str) -> bool:
-    """Return True if a variable is derived from its node."""
+    """Return True if a definition is that of a derived node's variable: it ends in an operand."""
     *_, last = steps_of(definition, len(stream_of(definition)))
     return not last.startswith("/")
 

@@ -53,7 +53,7 @@ def _candidates(tree: DocumentTree, node: PatternNode, fixed: frozenset[int] | N
 
 
 def _matching(tree: DocumentTree, node: PatternNode, numbers: Iterable[int]) -> set[int]:
-    """Return those of some numbers whose items a pattern node's step matches."""
+    """Return those of the node numbers `numbers` whose items a pattern node's step matches."""
     key = node.step.key
     found = {number for number in numbers if key in keys_of(tree.symbols[number])}
     for condition in node.step.conditions:

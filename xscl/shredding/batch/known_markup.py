@@ -76,7 +76,7 @@ class ReadDocument:
 
     @property
     def nodes(self) -> list[etree._Element]:
-        """The elements, comments and instructions, in order."""
+        """The elements, comments and instructions in document order; the document is parsed."""
         if not self._nodes:
             self._nodes = list(self.root.iter())
         return self._nodes
@@ -89,7 +89,10 @@ class ReadDocument:
         return self._skeleton
 
     def text(self, place: int, name: str | None = None) -> str:
-        """Return the value of the element at a place of the skeleton, or of its attribute."""
+        """Return the value of the element at `place` in the skeleton, or of its attribute.
+
+        `name` is the name of the attribute; None: the element.
+        """
         if name is not None:
             return str(self.nodes[place].get(name))
         if not self._spans:
@@ -107,7 +110,7 @@ class MarkupCache:
         self._seen: set[int] = set()
 
     def read(self, xml: bytes) -> ReadDocument:
-        """Return a well-formed document; raises `MalformedDocument`."""
+        """Return a document as read, by its known markup or a parser; raises MalformedDocument."""
         parts = _split(xml)
         if parts is None:
             return ReadDocument(xml, parse(xml))
@@ -132,7 +135,10 @@ class MarkupCache:
 
 
 def _split(xml: bytes) -> list[str] | None:
-    """Return the texts and tags of a document in turns, None if only the parser may read it."""
+    """Return the texts and tags of a document in turns, beginning and ending with a text.
+
+    None if only the parser may read it.
+    """
     if len(xml) > LONGEST or len(xml.translate(None, _ODD)) < len(xml):
         return None
     try:

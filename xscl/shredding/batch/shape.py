@@ -135,7 +135,7 @@ class DocumentShape:
         return below
 
     def select(self, steps: Steps, node: int) -> list[int]:
-        """Return the nodes that a plain path selects from a node."""
+        """Return the nodes that the steps of a plain path select from a node."""
         nodes = self._selected.get((steps, node))
         if nodes is None:
             nodes = self._selected[steps, node] = self.structure.select(steps, node)
@@ -145,7 +145,10 @@ class DocumentShape:
 def matches(
     shape: DocumentShape, hits: Mapping[PatternPlace, Sequence[int]], place: PatternPlace
 ) -> Sequence[int]:
-    """Return the nodes that match a place, given those of places with conditions on values."""
+    """Return the nodes that match a place, ascending.
+
+    `hits` has them for places with conditions on values; for others they are those of the shape.
+    """
     if place.structural:
         return shape.matching(place)
     if place.form is not None:
@@ -217,6 +220,6 @@ class DocumentShapes:
         shape.rows.clear()
 
     def keep(self, shape: DocumentShape, place: PatternPlace, node: int, rows: Packed) -> None:
-        """Cache the rows of a place at a node."""
+        """Cache `rows`, the packed rows of a place of a shape at a node."""
         shape.rows[place, node] = rows
         self._size += ROWS

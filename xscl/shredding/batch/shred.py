@@ -170,7 +170,7 @@ class IndexView:
 
 
 def cached_rows(shape: DocumentShape, place: PatternPlace, node: int) -> Packed | None:
-    """Return the rows of the entries at a place that matches one node, and below it.
+    """Return the packed rows of a place that matches one node, and of the places below it.
 
     None if they differ within this structure, or are too many.
     """
@@ -194,9 +194,9 @@ def packed_rows(
     place: PatternPlace,
     nodes: Sequence[int],
 ) -> tuple[Packed, list[PairEntry]]:
-    """Return the rows of a place that matches some nodes and of those below it.
+    """Return (packed rows, entries of derived nodes) of a place that matches `nodes`.
 
-    The entries for derived nodes are returned apart.
+    The places below it are included.  `matching` returns the nodes that match a place.
     """
     rows, derived = array("i"), list[PairEntry]()
     parents, wanted = shape.structure.parents, shape.wanted
@@ -247,13 +247,13 @@ class DocumentWalk:
         self.residuals: Evaluation | None = None  # made with the first one
 
     def item(self, number: int) -> etree._Element | AttributeNode:
-        """Return a node by its number."""
+        """Return the element or attribute that is the node `number`."""
         place, name = self.shape.structure.places[number]
         node = self.read.nodes[place]
         return node if name is None else AttributeNode(node, name, str(node.get(name)))
 
     def text(self, number: int) -> str:
-        """Return the string value of a node."""
+        """Return the string value of the node `number`."""
         return self.read.text(*self.shape.structure.places[number])
 
     def matching(self, place: PatternPlace) -> Sequence[int]:
@@ -359,7 +359,7 @@ class ShapeBatch:
         self._views: dict[tuple[Hashable, int], Any] = {}
 
     def texts(self, node: int, which: Sequence[int]) -> list[str]:
-        """Return the string values of a node in some documents."""
+        """Return the string values of a node in the documents `which`, in their order."""
         known = self._texts.setdefault(node, {})
         place, name = self.shape.structure.places[node]
         for one in which:
@@ -417,7 +417,7 @@ class ShapeBatch:
                 self._search_below(child, below, which)
 
     def _probe(self, view: IndexView, which: Sequence[int]) -> None:
-        """Probe an index at a node of some documents, and then the branches behind the answers."""
+        """Ask the questions of a view for the documents `which`, then those of the views behind."""
         looked = [(view, which)]
         while looked:
             if len(looked) > 1:
@@ -469,7 +469,10 @@ class ShapeBatch:
     def _satisfied(
         self, asked: ViewQuestion, which: Sequence[int]
     ) -> Mapping[Constant, Sequence[int]]:
-        """Return the constants that some documents satisfy, each with these documents."""
+        """Return the constants that satisfy a question, each with the documents where it does.
+
+        Only the documents `which` are asked.
+        """
         level = asked.level
         suited: defaultdict[Constant, list[int]] = defaultdict(list)
         if asked.equal:
@@ -491,7 +494,7 @@ class ShapeBatch:
         return suited
 
     def _answered(self, asked: ViewQuestion, which: Sequence[int]) -> list[Any]:
-        """Return the answers to a question by document; None of some that are not in `which`.
+        """Return the answers to a question by document; None for some that are not in `which`.
 
         An answer is the satisfied constants, or the extremes for an ordered question.
         """
@@ -550,7 +553,7 @@ class WitnessColumns:
         self._derived: list[tuple[int, ...]] = []  # rows of derived nodes
 
     def add(self, doc: int, streams: tuple[str, ...], document: ReadDocument) -> None:
-        """Add one document; its witnesses are found together with those of others of its shape."""
+        """Add a document of some streams; it is evaluated together with others of its shape."""
         shape = self._shapes.shape(self._automaton, streams, document.skeleton)
         if shape is None:
             return
@@ -653,10 +656,10 @@ class WitnessColumns:
         self._parts.append([places.take(which), pairs, firsts, seconds, numbers.take(at)])
 
     def _numbered(self, batches: Sequence[ShapeBatch], asked: Column) -> list[int]:
-        """Return the number of the value of each entry of `asked`; -1 where that is False.
+        """Return a number for each item of `asked`: of a value where it is True, else -1.
 
-        The first entry stands for no value.  The others are, document by document, the nodes
-        whose values the shape wants.
+        The first item stands for no value.  The others are, document by document, the nodes whose
+        values the shape wants.
         """
         numbers, begin, known = [-1] * len(asked), 1, self._numbers
         for together in batches:
@@ -678,7 +681,7 @@ class WitnessColumns:
         self._valued.append((which.astype(np.int64) << 32 | numbers)[numbers >= 0])
 
     def _derive(self, entry: PairEntry, walk: DocumentWalk) -> None:
-        """Add the rows of an entry for derived nodes."""
+        """Add the rows of an entry whose second node is derived, for the document `walk`."""
         assert entry.derived is not None
         known = self._numbers
         for upper, node in walk.bindings(entry):

@@ -138,7 +138,7 @@ class AffixIndex:
 
 
 class ExpressionIndex:
-    """A set of regular expressions with the same flags."""
+    """A set of regular expressions with the same flags; it finds those that match in a text."""
 
     __slots__ = ("_by_factor", "_factors", "_flags")
 
@@ -271,7 +271,7 @@ class ConstantSet:
         return set().union(*map(self.finder(), texts))
 
     def extremes(self, texts: Sequence[str]) -> tuple[Constant, ...]:
-        """Return the least and the greatest value of an answer, nothing if it has none."""
+        """Return (least, greatest) of the values of an answer's texts; () if it has none."""
         values: list[Any] = list(numbers(texts) if self.numeric else texts)
         return (min(values), max(values)) if values else ()
 

@@ -65,7 +65,10 @@ class Evaluation:
         return bool(found)
 
     def _tried(self, condition: Residual, item: etree._Element | AttributeNode) -> Any:
-        """Return the nodes that a condition selects, or its truth value, or a NotEvaluated."""
+        """Return the value of a condition at an item, or the NotEvaluated if it has none.
+
+        The value is the elements and attributes that it selects, or a truth value.
+        """
         text = condition.text
         try:
             if text not in self._works:
@@ -89,9 +92,9 @@ class Evaluation:
 
 
 def _holders(items: Iterable[object], root: etree._Element) -> Iterable[Any]:
-    """Yield the elements and attributes that nodes stand for.
+    """Yield the elements and attributes that stand for nodes which a condition selects.
 
-    The document stands for its root; a text, comment or instruction for the element around it.
+    The root stands for the document; the element around it for a text, comment or instruction.
     """
     for item in items:
         if not isinstance(item, Node):

@@ -79,7 +79,10 @@ def evaluate(
 
 
 def _known(found: bool, failed: list[NotEvaluated]) -> bool:
-    """Return `found`; if it is False, raises the first of the failures, which could change it."""
+    """Return `found`; but if it is False and something failed, raise the first of the failures.
+
+    A condition that failed could have made it True.
+    """
     if failed and not found:
         raise failed[0]
     return found
@@ -92,9 +95,10 @@ def _some(
     *,
     wanted: bool,
 ) -> bool:
-    """Return True if a part has the truth value `wanted`.
+    """Return True if a part has the truth value `wanted` at an item.
 
-    Raises NotEvaluated if a part without a value could have it.
+    `residual` evaluates residual conditions.  Raises NotEvaluated if a part without a value could
+    have it.
     """
     failed: list[NotEvaluated] = []
     for part in parts:

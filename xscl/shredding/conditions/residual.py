@@ -76,7 +76,10 @@ def compiled(
 
 
 def values_in(leaves: Sequence[LeafName], row: NodeOfVariable) -> list[Any]:
-    """Return the values of leaves: texts, for paths tuples of texts, for times seconds."""
+    """Return the values of leaves, in their order, given the node of each variable.
+
+    The value of a variable is a text, that of a path a tuple of texts, a time is in seconds.
+    """
     found: list[Any] = []
     for name, path in leaves:
         item = row[name]
@@ -120,7 +123,7 @@ class _LeafColumns:
         self.leaves: dict[LeafName, int] = {}
 
     def column(self, leaf: NamedLeaf, kind: ColumnKind) -> ex.Expression:
-        """Return the column of a leaf: of its time, its text, or a number.
+        """Return the column of a leaf as `kind`: its time, its text, or its number.
 
         The number is that of its text as in arithmetic (`decimal`), or as in comparisons.
         """

@@ -96,7 +96,7 @@ def tester(text: str) -> Test:
 
 
 def _spent(focus: Focus, items: Items) -> Items:
-    """Count items as steps of the work, and return them."""
+    """Count items as steps of the work in `focus`, and return them."""
     focus.work.spend(len(items))
     return items
 
@@ -295,7 +295,7 @@ def _for_each(names: Sequence[str], every: Sequence[Evaluate], body: Evaluate) -
 
 
 def _mapped(ones: Evaluate, value: Evaluate) -> Evaluate:
-    """Return the evaluator of `!`: an expression for each item of another one."""
+    """Return the evaluator of `ones!value`: of `value` at each item of `ones`."""
 
     def items(focus: Focus) -> Items:
         found: Items = []
@@ -334,7 +334,7 @@ _JOIN = TABLE["string-join"].apply
 
 
 def _call(name: str, arguments: Sequence[XPath]) -> Single:
-    """Return the call of a function of the table with the values of its arguments."""
+    """Return the call of the XPath function `name` with the values of its arguments."""
     if name in ("concat", "||"):
         texts = [_argument("t", argument) for argument in arguments]
         return lambda focus: _JOIN(focus.work, [text(focus) for text in texts])
@@ -356,7 +356,7 @@ def _call(name: str, arguments: Sequence[XPath]) -> Single:
 
 
 def _argument(letter: str, tree: XPath) -> Single:
-    """Return the reader of an argument (`xpath_functions` says what the letters mean)."""
+    """Return the reader of an argument of a function, by its letter in `xpath_functions`."""
     return _ARGUMENTS[letter[-1]](_items(tree))
 
 
@@ -486,7 +486,7 @@ def _is_flat(tree: XPath) -> bool:
 
 
 def _stepwise(left: Evaluate, walk: Walk, *, ordered: bool) -> Evaluate:
-    """Return the evaluator of a step from each node that an expression selects.
+    """Return the evaluator of a path: of the step `walk` from each node that `left` selects.
 
     `ordered`: the results come in document order, so they need not be sorted.
     """
@@ -526,7 +526,7 @@ def _walked(axis: str, test: NodeTest, conditions: Sequence[ItemsFilter]) -> Wal
 
 
 def _deep(step: XPath) -> Walk:
-    """Return the step `//`: the step at each node from a node on."""
+    """Return the walk of `//step`: the step from a node and from each node below it."""
     axis, test = step.value
     conditions = list(map(_condition, step.parts))
     if axis == "child" and not any(map(_may_place, step.parts)):
@@ -594,7 +594,7 @@ def _passing(test: NodeTest) -> Callable[[Node], bool]:
 
 
 def _belongs(kind: SequenceType) -> Callable[[Items], bool]:
-    """Return the test that a sequence has a type."""
+    """Return a test of items: True if they are a sequence of the given type."""
     if kind.of == "empty-sequence":
         return lambda items: not items
     least = 0 if kind.occurrence in ("?", "*") else 1

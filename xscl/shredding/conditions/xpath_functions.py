@@ -149,7 +149,7 @@ def _encoded(work: Work, text: str) -> str:
 
 
 def _of_table(name: str) -> Callable[..., Any]:
-    """Return a function that XPath shares with predicates, within the budget of the work."""
+    """Return the function `name`, which XPath shares with predicates, within the work's budget."""
     function = FUNCTIONS[name]
 
     def called(work: Work, *texts: str) -> Any:
@@ -190,7 +190,7 @@ def _round(even: bool) -> Callable[..., Any]:
 
 
 def _of_double(apply: Callable[[float], float]) -> Callable[[Work, Any], Any]:
-    """Return a function of xs:double; it returns NaN if it is undefined, INF if too large."""
+    """Return `apply`, a function of xs:double, with NaN where it is undefined, INF if too large."""
 
     def applied(_: Work, value: Any) -> Any:
         if value is None:
@@ -315,7 +315,10 @@ def _deep_equal(work: Work, ones: Items, others: Items) -> bool:
 
 
 def _equal(work: Work, one: Any, other: Any) -> bool:
-    """Compare two items, nodes by names, attributes and children; comments do not count."""
+    """Return True if two items are equal: nodes by names, attributes and children.
+
+    Comments do not count.
+    """
     work.spend(1)
     if isinstance(one, Node) and isinstance(other, Node):
         if (one.kind, one.name) != (other.kind, other.name):

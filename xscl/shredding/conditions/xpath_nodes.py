@@ -180,9 +180,9 @@ def place_of(node: Node) -> float:
 
 
 def _span(node: Node, tree: Tree) -> tuple[int, int]:
-    """Return the places of a node, or of the element of an attribute, and of its last descendant.
+    """Return the places in document order of a node and of its last descendant.
 
-    An attribute has no descendants.
+    For an attribute both are the place of its element: it has no descendants.
     """
     assert tree.nodes, "the tree is numbered"
     if node.kind == "attribute" and node.parent is not None:

@@ -119,7 +119,10 @@ class Work:
         return text if item.kind in ("comment", "instruction") else Untyped(text)
 
     def made(self, length: int) -> None:
-        """Count a text that a function is about to make; raises Failure if it is too long."""
+        """Count the characters of a text before a function makes it; raises Failure if too long.
+
+        `length` is the number of its characters.
+        """
         if length > LONGEST_TEXT:
             raise Failure(f"a text of over {LONGEST_TEXT:,} characters")
         self.spend(length // CHARACTERS)
@@ -226,7 +229,7 @@ def _rounded_exactly(value: Decimal, places: int, mode: str) -> Decimal:
 
 
 def arithmetic(sign: str, one: Any, other: Any) -> Any:
-    """Return the result of an operator of arithmetic on two atomic values."""
+    """Return the result of an operator of arithmetic, `sign`, on two atomic values."""
     if isinstance(one, str):
         one = number(one)
     if isinstance(other, str):
@@ -267,12 +270,12 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType(
 
 
 def duration(span: timedelta) -> DayTimeDuration:
-    """Return a difference of times as a duration."""
+    """Return a difference of times, `span`, as a value of xs:dayTimeDuration."""
     return DayTimeDuration(Decimal(span // timedelta(microseconds=1)) / 1_000_000)
 
 
 def _of_times(sign: str, one: Any, other: Any) -> Any:
-    """Return the result of arithmetic with times and durations."""
+    """Return the result of `+`, `-`, `*` or `div` with times and durations."""
     moment = isinstance(one, AbstractDateTime), isinstance(other, AbstractDateTime)
     length = isinstance(one, Duration), isinstance(other, Duration)
     match sign:
@@ -374,7 +377,7 @@ value; both return None for what is no value of the type."""
 
 
 def cast(kind: str, value: Any) -> Any:
-    """Return an atomic value as one of a type of XML Schema; raises one of ERRORS."""
+    """Return an atomic value cast to the type `kind` of XML Schema; raises one of ERRORS."""
     if kind == "string":
         return text_of(value)
     if kind == "untypedAtomic":
@@ -394,7 +397,7 @@ def cast(kind: str, value: Any) -> Any:
 
 
 def _of_time(kind: str, value: Any) -> Any:
-    """Return a time or duration as one of another type."""
+    """Return a time or duration cast to the type `kind`."""
     made = _TIMES[kind]
     if type(value) is made:
         return value
@@ -471,7 +474,10 @@ def key_of(value: Any) -> Any:
 
 
 def some(work: Work, sign: str, ones: Items, others: Items) -> bool:
-    """Return True if a comparison holds for some pair of items; raises an error only if none."""
+    """Return True if the comparison `sign` holds for some item of `ones` and one of `others`.
+
+    If it holds for none, an error in comparing a pair is raised.
+    """
     if not ones or not others:
         return False
     if len(ones) == len(others) == 1:
@@ -518,7 +524,7 @@ def any_holds(tests: Iterable[Callable[[], bool]]) -> bool:
 
 
 def truth(items: Items) -> bool:
-    """Return the truth value of a sequence."""
+    """Return the effective truth value of a sequence, as XPath defines it."""
     if not items:
         return False
     first = items[0]
