@@ -165,13 +165,13 @@ def _within(leaf: Leaf) -> str:
 
 
 class _Names:
-    """The variables of a query: names of nodes, with a number where one is taken."""
+    """Makes the variables of a query: a node's name and a number, such as `title1`."""
 
     def __init__(self) -> None:
         self._used: set[str] = set()
 
     def new(self, name: str) -> str:
-        """Return a free variable for a node of that name."""
+        """Return a variable that is not used yet for a node with this name."""
         plain = re.sub(r"\W", "_", name.rpartition(":")[2].removeprefix("@"))
         plain = plain if re.match(r"[A-Za-z_]", plain) else f"_{plain}"
         numbered = (f"{plain}{number}" for number in count(1))

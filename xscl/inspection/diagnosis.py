@@ -197,7 +197,10 @@ class Closeness:
     def combinations(
         self, documents: Mapping[int, Sequence[KnownDocument]]
     ) -> Iterator[Mapping[int, KnownDocument]]:
-        """Yield combinations of one document for each block, the closest ones first."""
+        """Yield combinations of one document for each block, the closest to a match first.
+
+        `documents` and combinations are by the number of the block.
+        """
         beam = [_Combination(0.0, 0, {})]
         for place, candidates in documents.items():
             longer = [

@@ -479,7 +479,7 @@ def _user_test(dataflow: Dataflow, node: PlanNode) -> Callable[[Subscription], b
 
 
 def _keeps(store: Store, registry: Registry, dataflow: Dataflow, node: PlanNode) -> str:
-    """Return the size of a node's state in words."""
+    """Return the state that a node of the plan keeps, in words, such as `3 instances`."""
     if node.kind == STREAM:
         return counted(count_texts_of(store, node.name), "document")
     if node.kind == TEMPLATE:
@@ -582,9 +582,9 @@ def _expressions(query: str) -> tuple[str, ...]:
 
 
 def unmet_lines(dataflow: Dataflow, subscription: Subscription) -> Iterator[str]:
-    """Yield a line, for `explain`, for each expression that was not evaluated in some documents.
+    """Yield a line of `explain` for each expression that was not evaluated in some documents.
 
-    Lines follow for the expressions that compared a number with a text.
+    Then yield one for each expression that compared a number with a text.
     """
     for one in unmet(dataflow, subscription):
         yield (

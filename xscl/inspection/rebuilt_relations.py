@@ -283,7 +283,10 @@ class Reach:
         return self.spans[0][0]
 
     def installed(self, made: Witnesses) -> Witnesses:
-        """Return the witnesses and values whose pairs were registered when the documents came."""
+        """Return witnesses without those whose pair was registered after their document came.
+
+        A value that a witness got only later is null.
+        """
         rows = made.bindings
         docs, pairs = (rows[name].to_numpy() for name in ("doc", "pair"))
         there, has_value = docs >= self.since[pairs], docs >= self.valued[pairs]

@@ -102,7 +102,10 @@ class Vocabularies:
         self._streams: dict[str, CachedReading[Vocabulary]] = {}
 
     def of(self, store: Store, stream: str, arrived: int) -> Vocabulary:
-        """Return the vocabulary of a stream; `arrived` changes with each document."""
+        """Return the vocabulary of a stream, a cached one while `arrived` is the same.
+
+        `arrived` is the number of documents so far.
+        """
         return reused(self._streams, stream, arrived, lambda: vocabulary(store, stream))
 
 
@@ -134,7 +137,7 @@ def vocabulary(store: Store, stream: str) -> Vocabulary:
 
 
 def steps_of(tree: DocumentTree) -> list[tuple[str, ...]]:
-    """Return the path of each node by its number, without positions."""
+    """Return for each node, in their order, its path: the names of nodes from the root to it."""
     paths: list[tuple[str, ...]] = []
     for item, parent in zip(tree.items, tree.parents, strict=True):
         above = () if parent < 0 else paths[parent]

@@ -139,7 +139,7 @@ class Lowering:
         return value if self.is_number(operand) else ex.Call(NUMBER, (value,))
 
     def literal(self, value: Any, kind: type) -> Expression:
-        """Return a parameter with a value."""
+        """Add a value to `literals`; return the parameter that stands for it."""
         self.literals.append(value)
         return ex.Parameter(len(self.literals) - 1, kind)
 

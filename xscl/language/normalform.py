@@ -209,12 +209,12 @@ def components(form: NormalForm) -> tuple[int, ...]:
 
 
 def aggregates(form: NormalForm) -> tuple[str, ...]:
-    """Return the names of a form's values: instants and the aggregates of its FOLDs."""
+    """Return the names of the instants and of the aggregates (of FOLD) in a form's results."""
     return tuple(name for name, _ in _values(form))
 
 
 def instants(form: NormalForm) -> tuple[int, ...]:
-    """Return the positions of the instants among a form's values, which `aggregates` names."""
+    """Return the indexes of the instants among the names that `aggregates` returns for a form."""
     return tuple(at for at, (_, of) in enumerate(_values(form)) if isinstance(of, CalendarForm))
 
 
@@ -224,7 +224,7 @@ def calendars(form: NormalForm) -> tuple[int, ...]:
 
 
 def _values(form: NormalForm) -> Iterator[tuple[str, NormalForm]]:
-    """Yield the names of a form's values, each with the form that makes it."""
+    """Yield the names of instants and aggregates in a form's results, each with its own form."""
     for result in results_of(form):
         match result:
             case CalendarForm(_, variable):

@@ -247,7 +247,7 @@ class Queries(Formulas):
     # -- Windows ---------------------------------------------------------------------------
 
     def constraint(self, node: LarkNode | None) -> tuple[syntax.Predicate | None, syntax.Window]:
-        """Return predicate and window of `{p, T}`; either may be left out."""
+        """Return predicate and window of `{p, T}`; None and an infinite window where one lacks."""
         predicate: syntax.Predicate | None = None
         window = syntax.Window()
         for child in tree_of(node).children if node is not None else ():

@@ -181,7 +181,7 @@ class Formulas:
         return syntax.Block(str(stream), steps, span_of(stream))
 
     def step(self, tree: Tree[Token], *, descendant: bool = False) -> syntax.Step:
-        """Return a step."""
+        """Return the step of lark's tree; with `descendant` it follows `//`."""
         match str(tree.data):
             case "bound_type":
                 message = f"{tree.children[0]}() cannot be bound"

@@ -17,7 +17,7 @@ NodeKind: TypeAlias = Literal["document", "element", "attribute", "text", "comme
 
 
 class NodeTest(NamedTuple):
-    """A test of the kind of a node, and of its name, which is the target of an instruction."""
+    """A test of a node's kind, and of its name: of a processing instruction the target."""
 
     kind: NodeKind | Literal["node"]
     name: NameTest | None = None

@@ -133,7 +133,7 @@ class CostShares:
         self._scanned: dict[MOp, int] = {}
 
     def of(self, subscription: Subscription) -> float:
-        """Return the share of a subscription, from 0 to 1; 0 if nothing took time yet."""
+        """Return a subscription's share in the time of the plan, from 0 to 1; 0 at the start."""
         subscribed, spent = self._subscribed, self._spent
         if not self._total:
             return 0.0

@@ -278,7 +278,7 @@ class PlannedSubscriptions:
 
     def _count(self, subscription: Subscription, by: int) -> None:
         """Add `by` (1 or -1) to the counts of users of a subscription's operators and templates."""
-        found = self.of(subscription)  # once: a start counts every subscription
+        found = self.of(subscription)  # one call only, as a start counts all subscriptions
         for operator in dict.fromkeys(found.held):
             add(self.users, operator, by)
         if subscription.key not in self._suspended:
@@ -322,7 +322,7 @@ class PlannedSubscriptions:
         return [one.qid for one in self.of(subscription).placed]
 
     def templates(self, subscription: Subscription) -> list[int]:
-        """Return the template of each join of a subscription, while it has operators."""
+        """Return the template number of each join of a subscription; none while it is suspended."""
         if subscription.key in self._suspended:
             return []
         return [one.template for one in self.of(subscription).placed]

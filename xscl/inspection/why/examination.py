@@ -60,7 +60,7 @@ class Examination:
         return all(edge.holds for edge in self._edges)
 
     def _registered(self) -> Iterator[Edge]:
-        """Yield the test whether the subscription was registered before the documents came."""
+        """Yield the edge that the subscription sees all documents; none without a subscription."""
         if self._question.subscription is not None:
             parts = self._question.parts
             missed = [why for part in parts if (why := self._question.unseen(part)) is not None]

@@ -76,17 +76,17 @@ class WhyQuestion:
 
     @property
     def label(self) -> str:
-        """The label of the query."""
+        """The subscription's name, or `the query` without one."""
         return "the query" if self.subscription is None else self.subscription.name
 
     @property
     def trees(self) -> Mapping[int, DocumentTree]:
-        """The nodes of each component's document."""
+        """The nodes of each component's document, by component; those without one are left out."""
         return {place: one.tree for place, one in enumerate(self.documents) if one is not None}
 
     @property
     def parts(self) -> tuple[KnownDocument, ...]:
-        """The documents of a match."""
+        """Those documents of the question that a match has, in the order of its components."""
         found = (self.documents[place] for place in self.query.components)
         return tuple(one for one in found if one is not None)
 

@@ -56,7 +56,7 @@ LAST = (1 << 31, 0)
 
 
 class XPathScan(MOp):
-    """The blocks of the streams of one channel; an operator is the set of its variables' pairs.
+    """The m-op of the blocks of one channel; an operator has pairs of variables of one stream.
 
     `streams` counts the operators by stream.  `Dataflow.shred` runs the automaton over documents of
     these streams, and passes all their witnesses to stage 2 at once.  `output` emits no rows, but
@@ -219,7 +219,7 @@ class ResultCollector:
             self._tables.append(found)
 
     def results(self, of_events: Iterable[tuple[int, Composite]]) -> pa.Table:
-        """Return and clear the collected results (`FOUND`), those of joins first.
+        """Return and clear the collected results (columns `FOUND`), those of joins first.
 
         A composite that is a result has its number as doc1 and doc2; `of_events` are the results
         of relational queries.
@@ -273,7 +273,7 @@ class JoinDefinition(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """Rows of R_out of one join of two documents, column by column; `nodes` by output node.
+    """Rows of R_out of one join of two documents; `nodes` has a column for each output node.
 
     The first `split` output nodes belong to the left document.
     """
@@ -400,7 +400,7 @@ class Joins:
         self._batch.touch(self)
 
     def take_found(self, found: pa.Table, cuts: Sequence[Cut]) -> None:
-        """Queue the results that executors have found (`FOUND`), and their cuts."""
+        """Queue the results that executors have found (columns `FOUND`), and their cuts."""
         if found.num_rows or cuts:
             self._elsewhere.append((found, cuts))
             self._batch.touch(self)
