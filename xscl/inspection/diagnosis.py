@@ -183,7 +183,7 @@ class Closeness:
 
     def __init__(self, query: CompiledQuery) -> None:
         self._query = query
-        self._between: dict[int, list[tuple[int, Comparison]]] = {}  # by the later block
+        self._between: dict[int, list[tuple[int, Comparison]]] = {}  # earlier block by later
         self._known: dict[tuple[int, int, Operand], _Values] = {}
         self._choices: dict[tuple[int, int], Choices] = {}
         expression = distinct_names(parse(query.source).expression)
@@ -254,7 +254,7 @@ class Closeness:
 def _distance(comparison: Comparison, left: _Values, right: _Values) -> float:
     """Return the distance of two operands' values from satisfying a comparison, from 0 to 1.
 
-    0 means that some values satisfy it, 1 also that an operand has no values.
+    It is 0 if some values satisfy the comparison, and 1 if an operand has no values.
     """
     operator = comparison.operator
     if not left.texts or not right.texts:

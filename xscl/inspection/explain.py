@@ -296,7 +296,7 @@ def _kept(
 
 
 def _is_endless(registry: Registry, qid: int) -> bool:
-    """Return True for a two-sided join with an infinite window."""
+    """Return True for a row of R_T that joins two sides with an infinite window."""
     row = registry.row(qid)
     return registry.members[row.template].template.graph.two_sided and row.keep >= INFINITE
 
@@ -517,7 +517,7 @@ class SplitCondition(NamedTuple):
 
 
 def placed(block: Block) -> Iterator[SplitCondition]:
-    """Yield the conditions of a block in the order of its pattern nodes."""
+    """Yield the conditions of a block, with their evaluation, in the order of its pattern nodes."""
     for node in pattern(block).nodes:
         for condition in node.step.conditions:
             yield _placed(shortest(condition))

@@ -105,7 +105,7 @@ class Diagnosis:
 
     @property
     def lacks_documents(self) -> bool:
-        """True if the stream of a block has no documents."""
+        """True if the stream of at least one block has no documents."""
         return any(not block.kept for block in self.blocks)
 
     def lines(self, waiting: int = 0) -> Iterator[str]:

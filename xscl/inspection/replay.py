@@ -154,7 +154,7 @@ class KeptDocuments:
         return int(np.searchsorted(self.places, self.places[last], side="right"))
 
     def slices(self, size: int) -> Iterator[RowNumbers]:
-        """Yield the documents in slices of at least `size`."""
+        """Yield the numbers of the documents in slices of at least `size`."""
         start = 0
         while start < len(self):
             end = self.end_of_slice(start, size)

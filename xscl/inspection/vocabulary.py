@@ -294,7 +294,7 @@ StepChain: TypeAlias = tuple[str, tuple[syntax.Step, ...]]
 
 
 class QueryNames:
-    """The names and comparisons of a query, beside what was seen in the streams that it reads.
+    """Compares the names and comparisons of a query with what was seen in its streams.
 
     `streams` are the known ones, with the numbers of their documents; `vocabulary` returns that of
     a stream.

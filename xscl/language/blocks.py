@@ -162,7 +162,7 @@ class BlockReader(Formulas):
         return one.axis == "descendant" and not one.descendant and not placed
 
     def _general(self, raw: Sequence[WrittenStep], *, relative: bool) -> tuple[syntax.Step, ...]:
-        """Return one step to all nodes that a path selects whose axes the automaton lacks."""
+        """Return one step to all nodes that a path with axes beyond the automaton selects."""
         if relative:
             message = "a variable bound by a path with this axis"
             raise self.beyond(raw[0].span, message, "bind it in a path of names")
@@ -214,7 +214,7 @@ class BlockReader(Formulas):
     # -- Conditions ------------------------------------------------------------------------
 
     def _conditioned(self, step: syntax.Step, one: WrittenStep) -> syntax.Step:
-        """Return a step with the conditions in its brackets."""
+        """Return `step` with the conditions in the brackets of `one` added."""
         before: list[str] = []
         conditions: list[syntax.Condition] = []
         placed = [place for place, each in enumerate(one.brackets) if self._is_placed(each)]
@@ -225,7 +225,7 @@ class BlockReader(Formulas):
                 before.append("" if binds(condition) else self._xpath(bracket))
                 continue
             before.append(self._xpath(bracket))
-            if place == placed[-1]:  # its path has the earlier positions, too
+            if place == placed[-1]:  # its path contains the earlier ones
                 conditions.append(self._placed(bracket, one, before))
         return replace(step, conditions=(*step.conditions, *conditions))
 
@@ -254,7 +254,7 @@ class BlockReader(Formulas):
         return path if member and is_path(token) and whole_path else None
 
     def _beyond_grammar(self, span: syntax.Span, refused: QueryError) -> syntax.Condition:
-        """Return a condition that the grammar refuses with the error `refused`."""
+        """Return the condition in a span that XSCL's grammar refuses with the error `refused`."""
         for word, connective in (("or", syntax.Or), ("and", syntax.And)):
             parts = self._split(word, span)
             if len(parts) > 1:
@@ -386,7 +386,7 @@ class BlockReader(Formulas):
             raise self.fault(syntax.Span(span.start + at), str(error), error.hint) from None
 
     def _split(self, word: str, span: syntax.Span) -> list[syntax.Span]:
-        """Return the operands of a connective outside of brackets, or the span if there is none."""
+        """Return the spans of the operands of the connective `word`; without it the span itself."""
         parts: list[list[Lexeme]] = [[]]
         found = list(lexemes(self.source, span))
         words = ["", *(one.text for one in found), ""]

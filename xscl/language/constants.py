@@ -251,7 +251,7 @@ class Filler:
         self._marks = re.compile(f"({'|'.join(map(re.escape, self._within))})")
 
     def __call__(self, node: object) -> Fill:
-        """Return the function from constants to trees."""
+        """Return the function from constants to the tree `node` with them in place of marks."""
         fill = self._of(node) if self._marked else None
         return (lambda constants: node) if fill is None else fill
 

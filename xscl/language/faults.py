@@ -96,7 +96,7 @@ _WIDEST = 14  # words or names that a message lists: more are no help
 
 
 class SyntaxFault(QueryError):
-    """A text that the grammar refuses, and that may be XPath."""
+    """Raised for a text that the grammar refuses, and that may be XPath."""
 
 
 def fault(source: str, span: Span, message: str, hint: str | None = None) -> QueryError:

@@ -270,7 +270,7 @@ def _total(function: Function) -> Callable[..., Any]:
     Its numbers are decimals or doubles, NaN in place of a missing one.
     """
     apply = function.apply
-    if function.arguments == (float,):  # of a double it is a double, else a decimal
+    if function.arguments == (float,):  # a double makes a double, else the result is a decimal
         return lambda value: (
             math.nan
             if (argument := operand_value(value)) is None

@@ -141,7 +141,7 @@ _MEANT = {
 
 
 def _unit_hint(unit: str) -> str:
-    """Return the hint for an unknown unit, which is in lower case."""
+    """Return the hint for an unknown unit; `unit` is in lower case."""
     single = unit.removesuffix("s")
     return _MEANT.get(single) or near_miss(unit, UNITS) or f"units are {', '.join(UNITS)}"
 

@@ -227,7 +227,10 @@ class Formulas:
         return syntax.Exists(replace(condition.path, steps=(*outer, self.bound(last, variable))))
 
     def bound(self, step: syntax.Step, variable: Token | None) -> syntax.Step:
-        """Return a step that binds a variable; with None the step itself."""
+        """Return the step with a variable that it binds; without `variable` the step itself.
+
+        Raises QueryError for a step that binds one already.
+        """
         if variable is None:
             return step
         if step.variable is not None:
@@ -416,13 +419,13 @@ class Formulas:
         if name not in functions:
             known: tuple[str, ...] = (*TESTS, *OPERANDS)
             refusal: Callable[..., QueryError] = self.fault
-            if self._of == "condition":  # it may be XPath, which has more functions
+            if self._of == "condition":  # conditions may be XPath with more functions
                 known = (*FUNCTIONS, *TESTS, "count", "exists", "empty", "not")
                 refusal = self.beyond
             hint = near_miss(name, known) or f"functions are {', '.join(known)}"
             raise refusal(span, f"unknown function {name}()", hint)
         function, arguments = functions[name], tuple(map(self.operand, formulas(tree)))
-        while name == "concat" and len(arguments) > 2:  # calls of two arguments, one in another
+        while name == "concat" and len(arguments) > 2:  # nested calls of two arguments
             arguments = (*arguments[:-2], syntax.Call("concat", arguments[-2:], span))
         wrong = _wrong_argument(name, function, arguments)
         if wrong is not None:

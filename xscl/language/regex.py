@@ -239,7 +239,7 @@ class _Translation:
         return "".join(out)
 
     def _next(self, otherwise: str) -> str:
-        """Read a character, an escape, or a group's begin; `otherwise` is the error without one."""
+        """Read a character, escape or begin of a group; raise `otherwise` if there is none."""
         found = _PIECE.match(self._pattern, self._at)
         if found is None:
             raise WrongExpression(otherwise, self._at)
@@ -288,7 +288,7 @@ class _Translation:
                 members = self._members(piece, _OUTSIDE)
                 if piece[1] in _ESCAPES:
                     members = f"[{members}]"
-                # Such a class distinguishes upper and lower case even with the flag i.
+                # A class of an escape distinguishes upper and lower case even with the flag i.
                 members = f"(?-i:{members})" if self._folded else members
                 return members + self._quantifier()
 
@@ -344,7 +344,7 @@ class _Translation:
                 out.append(self._member(piece))
 
     def _member(self, piece: str) -> str:
-        """Return a member of a class in RE2's syntax."""
+        """Return `piece`, which is a member of a class, in RE2's syntax."""
         if piece == "-":
             before, after = self._pattern[self._at - 2], self._pattern[self._at : self._at + 1]
             return r"\-" if before in "[^" or after == "]" else "-"

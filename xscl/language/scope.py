@@ -196,7 +196,10 @@ class JoinScope:
         return rewritten(predicate, plain)
 
     def decorated(self, leaf: syntax.Operand) -> syntax.Operand:
-        """Return a name in a FOLD with its decorator."""
+        """Return a name in a FOLD as `$1.x` or `$2.x` for a variable, as `$.x` for an aggregate.
+
+        Raises QueryError for an unknown name; other leaves stay the same.
+        """
         self._expect_one_value(leaf)
         match leaf:
             case syntax.VariablePath(name):
@@ -218,7 +221,7 @@ class JoinScope:
         return next((known for known in (f"{name}_1", name) if known in self.left), None)
 
     def _expect_one_value(self, operand: syntax.Operand) -> None:
-        """Raise for what has several values, which no operator over time takes."""
+        """Raise QueryError for an operand with several values: no operator over time reads it."""
         if has_path(operand):
             what, hint = "a path on a variable", "bind it in the block: [./author->x2]"
         elif isinstance(operand, syntax.Call) and operand.function == "tokenize":
@@ -266,7 +269,7 @@ def distinct_names(expression: syntax.StreamExpression) -> syntax.StreamExpressi
 
 
 def _names_bound(expression: syntax.StreamExpression) -> set[str]:
-    """Return the names of variables and aggregates."""
+    """Return the names of the variables and aggregates that an expression binds."""
     folds = (node for node in walk(expression) if isinstance(node, syntax.Fold))
     aggregates = {name for fold in folds for name, _ in fold.aggregates}
     return aggregates | {step.variable or "" for step in bound_steps(expression)}

@@ -151,7 +151,10 @@ class _Reading:
     def _with(
         self, words: str, right: syntax.StreamExpression, predicate: syntax.Predicate | None
     ) -> str:
-        """Return `words` with the comparisons of their operator, whose right side is `right`."""
+        """Return `words` with the comparisons in `predicate` added, in words.
+
+        `right` is the right operand of the operator that has the predicate.
+        """
         parts = conjuncts(predicate)
         shared = {part: text for part in parts if (text := self._shared(part)) is not None}
         last = self._last(right)

@@ -79,7 +79,7 @@ class GraphSide:
 
 
 def _compared(operand: Operand) -> Operand:
-    """Return an operand without the `compared-by` around it."""
+    """Return the operand in a call of `compared-by`; any other one stays the same."""
     match operand:
         case Call("compared-by", (inner, _)):
             return inner
@@ -339,7 +339,7 @@ class PlanShape:
 
     @cached_property
     def outputs(self) -> tuple[DocumentVariable | None, ...]:
-        """Each node of the row's minor as a variable of a match; None if it belongs to none."""
+        """For each node of the row's minor (component, variable); None if matches do not name it."""
         assert self.row is not None
         return tuple(
             (self.places[name], name) if node.output else None
@@ -359,7 +359,7 @@ class QueryPlan:
     definitions: tuple[tuple[str, ...], ...]
 
     def lateness(self, of_stream: Callable[[str], int]) -> int:
-        """Return the lateness of the results in ticks: the largest sum of lateness and delay."""
+        """Return the lateness of the results in ticks: the largest lateness + delay of a stream."""
         return max(of_stream(stream) + time for stream, time in self.delays())
 
     def delays(self) -> tuple[tuple[str, int], ...]:

@@ -134,7 +134,7 @@ class Dataflow:
             self.state_log,
             cuts,
         )
-        self._entered: Counter[tuple[str, ...]] = Counter()  # documents by their streams
+        self._entered: Counter[tuple[str, ...]] = Counter()  # numbers of documents by streams
         self._awaited = _AwaitedBy((), AwaitedTimes(()), frozenset())
 
     def _builders(self, registry: Registry) -> Mapping[str, Builder]:
@@ -216,9 +216,9 @@ class Dataflow:
         self.join()
 
     def advance(self, clock: int, arrival: int | None = None) -> None:
-        """Advance the clock and close the epochs before it.
+        """Advance the clock to a time, in ticks, and close the epochs that end before it.
 
-        Instants that it passes have the arrival number `arrival`, or else the next one.
+        Instants that the clock passes get the arrival number `arrival`, or else the next one.
         """
         if self._passes_instant(clock):
             number = self._documents.next_number() if arrival is None else arrival

@@ -71,7 +71,7 @@ def _comparisons(query: CompiledQuery) -> Iterator[_Comparison]:
             case nf.NextForm(predicate=predicate) | nf.AbsenceForm(predicate=predicate):
                 yield from _of_predicate(predicate)
             case _:
-                pass  # blocks and calendars
+                pass  # blocks and calendars compare nothing
 
 
 def _node(join: CompiledJoin, number: int) -> Iterator[ComparedOperand]:

@@ -119,7 +119,7 @@ def _name(operator: Operator) -> str:
 
 @dataclass(eq=False, repr=False)
 class CostShares:
-    """Shares of subscriptions in the time of the plan.
+    """Computes the shares of subscriptions in the time of the plan.
 
     `spent` has seconds, `passed` counts of emitted rows (of streams: documents), by node name.
     """

@@ -81,7 +81,7 @@ class StreamScans:
     _plan: Plan
     _source: Callable[[str], Operator]
     operators: dict[str, Operator] = field(default_factory=dict, init=False)
-    _rows: Counter[str] = field(default_factory=Counter, init=False)  # users of a scan by stream
+    _rows: Counter[str] = field(default_factory=Counter, init=False)  # numbers of users by stream
 
     def acquire(self, streams: Iterable[str]) -> None:
         """Insert the scans of those streams that have none, and count a user of each."""
@@ -260,7 +260,7 @@ class PlannedSubscriptions:
                 self._log.hold(_STREAMS, self._relational.adopted())
             return ()
         planned = self._planned.pop(subscription.key, None)
-        if planned is None and not subscription.is_row:  # refused since the start
+        if planned is None and not subscription.is_row:  # its query was refused at the start
             pairs: tuple[int, ...] = ()
         elif planned is None:
             if not is_suspended:
@@ -304,7 +304,7 @@ class PlannedSubscriptions:
         if subscription.relational:
             held = list(self._relational.operators(subscription.key)) if works else []
             return PlannedQuery(held=held, numbers=[subscription.qid])
-        if not subscription.is_row:  # refused since the start
+        if not subscription.is_row:  # its query was refused at the start
             return PlannedQuery()
         scans = self._scans.operators
         # `why` asks for a removed subscription, too, whose streams may have no scan any more.
@@ -314,11 +314,11 @@ class PlannedSubscriptions:
         )
 
     def pairs(self, subscription: Subscription) -> list[int]:
-        """Return the pairs of variables that a subscription uses."""
+        """Return the pairs of variables that a subscription uses, by number."""
         return [pair for qid in self.qids(subscription) for pair in self._registry.row(qid).pairs]
 
     def qids(self, subscription: Subscription) -> list[int]:
-        """Return the rows of R_T that a subscription uses."""
+        """Return the qids of the rows of R_T that a subscription uses."""
         return [one.qid for one in self.of(subscription).placed]
 
     def templates(self, subscription: Subscription) -> list[int]:
@@ -340,7 +340,7 @@ class PlannedSubscriptions:
         return 0 if planned is None else one_sided_numbers(planned.held) - planned.one_sided
 
     def stopped(self, subscription: Subscription) -> Truncation | None:
-        """Return the documents at which a subscription's results were cut; None without any."""
+        """Return the count of documents at which a subscription's results were cut; None for 0."""
         return self._truncations.of(
             self.qids(subscription), subscription.since, ordered=subscription.ordered
         )

@@ -139,7 +139,7 @@ class Planner:
         return tuple(pair for one in planned.placed for pair in self.registry.remove(one.qid))
 
     def release_operators(self, planned: PlannedQuery) -> None:
-        """Take the operators of a query out of the plan; it keeps its rows of R_T."""
+        """Take the operators of a query out of the plan; the query keeps its rows of R_T."""
         for operator in reversed(planned.held):
             self.core.release(operator)
         planned.held.clear()
@@ -154,7 +154,7 @@ class Planner:
         return self._read_calendar(name)
 
     def source(self, name: str) -> Operator:
-        """Return the operator of a stream of documents, which has the lateness at its first use."""
+        """Return the operator of a stream of documents; it has the lateness of its first use."""
         known = self.core.sources.get(name)
         if known is None:
             return self.core.source(name, 1, self.lateness(name), DOCUMENTS)
@@ -243,7 +243,7 @@ class _Lowering:
         return PlannedStream(operator, number, (part.component,), (), (part.variable,))
 
     def _documents(self, component: int) -> PlannedStream:
-        """Return a stream of documents as the input of a join."""
+        """Return the stream of documents that a component reads, as the input of a join."""
         source = self._planner.source(self._query.shape.blocks[component])
         return PlannedStream(source, 0, (component,), ())
 

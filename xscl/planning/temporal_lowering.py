@@ -120,7 +120,10 @@ class _Writer:
     # -- Operators -------------------------------------------------------------------------
 
     def following(self, predicate: Predicate | None) -> Timing:
-        """Return NEXT; conditions on the left row alone are tested before the row waits."""
+        """Lower NEXT to the core's algebra.
+
+        Conditions on the left row alone are tested before the row waits.
+        """
         whole = [*self._conjuncts(predicate), *self._apart(0)]
         own = [one for one in whole if _reads(one) == {1}]
         rest = [one for one in whole if _reads(one) != {1}]
@@ -132,7 +135,7 @@ class _Writer:
         return self._made(node, (0, len(self._left)), ())
 
     def absent(self, form: AbsenceForm) -> Timing:
-        """Return NOT FOLLOWED BY, or FOLLOWED BY or JOIN ... ELSE."""
+        """Lower NOT FOLLOWED BY, or FOLLOWED BY or JOIN with ELSE, to the core's algebra."""
         relation, number = form.relation, self._lowering.literal
         conditions = list(self._conjuncts(form.predicate))
         if relation.operator.follows:
@@ -149,7 +152,10 @@ class _Writer:
         return self._made(node, (0, len(self._left)) if paired else (0,), ())
 
     def folded(self, form: FoldForm) -> Timing:
-        """Return FOLD.  Its predicates are lowered twice, as the first time adds the columns."""
+        """Lower FOLD to the core's algebra.
+
+        Its predicates are lowered twice, as the first time adds the columns.
+        """
         for _ in range(2):
             self._lowering.literals.clear()
             node = self._iterate(form)

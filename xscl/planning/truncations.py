@@ -70,7 +70,7 @@ class Cuts:
         return {name for qid in qids for name in self._ids.get(qid, {}).values()}
 
     def save(self) -> None:
-        """Write the documents that were cut since the last call to the store."""
+        """Write to the store the documents that were cut since the last call."""
         # `rank // LEVELS` is a document's number, or the number of a derived one's newest part.
         found = sorted(
             {(rank // LEVELS, qid) for rank, qids in self.pending.items() for qid in qids}

@@ -184,7 +184,10 @@ class Examination:
         right: QuerySide,
         predicate: tuple[TestedConjunct, ...],
     ) -> bool:
-        """Return True if the right side answers all bindings of the left side."""
+        """Return True if the right side has an answer to each choice of nodes of the left side.
+
+        Both choices together must satisfy `predicate`.
+        """
         mine = nf.components(form.left)
         names = [
             name for one in predicate for name in one.variables if self._normal.places[name] in mine
@@ -196,7 +199,7 @@ class Examination:
 
 
 def _reasons(reasons: Iterable[Edge]) -> str:
-    """Return in words the conditions that an answer fails, or the values by which it is one."""
+    """Return in words the conditions by which a document is no answer, or the values if it is."""
     failing = [reason for reason in reasons if not reason.holds]
     if failing:
         return "; ".join(f"it is not so that {one.text}: {one.nearest or 'no'}" for one in failing)

@@ -46,7 +46,7 @@ def with_names(found: Mismatch) -> str:
 
 
 def mismatch(block: Block, trees: Sequence[DocumentTree]) -> Mismatch:
-    """Return the part of a block that each of some documents fails."""
+    """Return the part of a block that none of some documents passes."""
     return _Reading(block.stream, trees).along((), block.steps)
 
 

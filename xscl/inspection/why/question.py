@@ -326,7 +326,7 @@ def _lacks(form: NormalForm, found: Sequence[str | None]) -> bool:
 
 
 def paired_blocks(form: NormalForm) -> set[int]:
-    """Return the blocks of the documents that form a match together.
+    """Return the blocks, by number, of the documents that form a match together.
 
     Of NOT FOLLOWED BY and ELSE they are those of the sides that may be alone.
     """

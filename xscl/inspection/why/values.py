@@ -178,7 +178,7 @@ class Choices:
             yield Edge("value", unparse(conjunct.predicate), self.hold([conjunct]), near)
 
     def at_once(self, conjuncts: Sequence[TestedConjunct]) -> Iterator[Edge]:
-        """Yield an edge that fails if no choice of nodes satisfies all conjuncts together."""
+        """Yield a failing edge if no choice of nodes satisfies all conjuncts together."""
         if not self.hold(conjuncts):
             text = " AND ".join(unparse(conjunct.predicate) for conjunct in conjuncts)
             near = "each holds for some nodes, but no choice of nodes satisfies them together"

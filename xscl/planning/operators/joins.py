@@ -183,7 +183,7 @@ class ResultCollector:
         self._leaves = leaves
         self._rows: list[tuple[int, Composite]] = []
         self._tables: list[pa.Table] = []
-        self.readers: Counter[int] = Counter()  # subscriptions by qid
+        self.readers: Counter[int] = Counter()  # counts of subscriptions by qid
         self._sinks: dict[int, OperatorReader] = {}
 
     def add_reader(self, qid: int, root: Operator) -> None:
@@ -303,7 +303,7 @@ class CandidatePort(Port):
 
 
 class TemplateJoin(MOp):
-    """The m-op of one template: it emits the results of its joins, each a row of R_T."""
+    """The m-op of one template: its operators are rows of R_T, whose results it emits."""
 
     joins = True
 
@@ -384,7 +384,7 @@ class Joins:
     operators: dict[int, Operator] = field(default_factory=dict, init=False)
     documents: set[int] = field(default_factory=set, init=False)
     _inlets: dict[Operator, OperatorReader] = field(default_factory=dict, init=False)
-    _uses: Counter[Operator] = field(default_factory=Counter, init=False)  # joins by inlet
+    _uses: Counter[Operator] = field(default_factory=Counter, init=False)  # joins by source
     _witnesses: list[Witnesses] = field(default_factory=list, init=False)
     _again: list[tuple[int, int, Composite]] = field(default_factory=list, init=False)
     _elsewhere: list[tuple[pa.Table, Sequence[Cut]]] = field(default_factory=list, init=False)
@@ -501,7 +501,7 @@ class Joins:
             self._hand_on_part(self._passing(part, read), read)
 
     def _passing(self, rows: pa.Table, read: Mapping[int, TemplateJoin]) -> pa.Table:
-        """Return the rows without the candidates that fail the residual tests of all readers."""
+        """Return the rows without candidates that fail the residual test of every reader."""
         qids = rows["qid"].to_numpy()
         kept = np.ones(len(qids), np.bool_)
         for qid in np.unique(qids).tolist():

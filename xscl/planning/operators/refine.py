@@ -41,10 +41,10 @@ AT_ONCE = 200_000
 
 
 class Refinement(NamedTuple):
-    """The refinement of the rows of one disjunct.
+    """The test that the rows of one disjunct have to pass, by its predicate `residual`.
 
-    `order` puts their nodes in the order that all disjuncts share; the
-    predicate's variables are called by their positions in it.
+    `order` puts the nodes of a row in the order that all disjuncts share.  The
+    predicate's variables are called by their positions in this order.
     """
 
     order: tuple[int, ...]
