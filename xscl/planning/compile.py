@@ -339,7 +339,7 @@ class PlanShape:
 
     @cached_property
     def outputs(self) -> tuple[DocumentVariable | None, ...]:
-        """For each node of the row's minor (component, variable); None if matches do not name it."""
+        """For each node of the row's minor (component, variable); None for one not in matches."""
         assert self.row is not None
         return tuple(
             (self.places[name], name) if node.output else None
