@@ -43,7 +43,7 @@ class BoundedDecimal(Decimal):
     __slots__ = ()
 
     def __new__(cls, value: Decimal | float | str) -> BoundedDecimal:
-        """Return the nearest decimal of a number."""
+        """Return the decimal that is nearest to a number, or to that in a text."""
         exact = Decimal(_exact(value) if isinstance(value, float) else value)
         made = _bounded(exact) if exact.is_finite() else None
         if made is None:

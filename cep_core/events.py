@@ -150,7 +150,7 @@ class Late(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """Why it was late, in words."""
+        """Why the row was late, in words."""
         return f"it ended at {self.row[1]}, when everything before {self.watermark} was closed"
 
 

@@ -33,7 +33,10 @@ def pattern_match(
     functions: Functions = FUNCTIONS,
     span: Extent | None = None,
 ) -> PatternMatch:
-    """Return a pattern; ``names`` are those of the first parts, the columns of its matches."""
+    """Return a pattern; ``parts`` are the values that its predicate and its matches may read.
+
+    ``names`` are those of the first parts, which are the columns of its matches.
+    """
     rules = rules or Rules()
     if len(components) > MOST_COMPONENTS:
         raise AlgebraError(f"a pattern has at most {MOST_COMPONENTS} components", span=span)

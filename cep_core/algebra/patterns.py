@@ -69,7 +69,7 @@ class Conjunct(NamedTuple):
 
     @property
     def has_constants(self) -> bool:
-        """True if it reads constants of a query."""
+        """True if the condition reads constants of a query."""
         return any(isinstance(node, ex.Parameter) for node in ex.walk(self.node))
 
     @property

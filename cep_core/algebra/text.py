@@ -127,7 +127,7 @@ class Words:
 
 
 def operator_in_words(node: Node, said: LiteralValues) -> str:
-    """Return an operator of the algebra on one line, without its inputs."""
+    """Return an operator on one line, without inputs; ``said`` has the values of literals."""
     say = _words_over(sources_of(node)[:2], said)
     match node:
         case algebra.Stream(name):

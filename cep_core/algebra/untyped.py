@@ -121,7 +121,7 @@ def integer_of(text: str) -> int | None:
 
 
 def instant_of(text: str) -> Instant | None:
-    """Return the instant that a text is; None if it is none."""
+    """Return the instant that a text is as a date, a date with time, or by RFC 822; else None."""
     text = text.strip(WHITE_SPACE)
     return _instant_of(text) if len(text) <= _LONGEST_INSTANT else None
 

@@ -59,9 +59,9 @@ class Port:
     """An input of an m-op: the function that is called with rows, and the slots that it listens to.
 
     ``mask`` has those of the slots that are below 64; ``seconds`` is the time that was spent in
-    rows from a lane, a figure of the plan.  ``concerned`` says whether a row of the next epoch to
-    close is needed; None: each is.  Rows that come together are received one by one, unless there
-    is a function for all.
+    rows from a lane, a figure of the plan.  ``concerned`` returns a true value for a row of the
+    next epoch to close that the m-op needs; None: it needs each.  Rows that come together are
+    received one by one, unless there is a function for all.
     """
 
     __slots__ = ("concerned", "mask", "mop", "receive", "receive_all", "seconds", "slots")
@@ -125,7 +125,7 @@ class Channel:
             heappush(self._free, slot)
 
     def connect(self, port: Port, slot: int) -> None:
-        """Connect a port to a slot."""
+        """Add a port to those that get the rows of a slot."""
         self.routes.setdefault(slot, []).append(port)
         self.ports[port] = self.ports.get(port, 0) + 1
         port.slots[slot] = None

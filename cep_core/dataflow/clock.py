@@ -126,7 +126,7 @@ class Clock:
         )
         self.arrivals = 0
         self.turn = 0  # the rank of the current event among those that have arrived together
-        self.bound_to: int | None = None  # the argument of `wanted` for queries registered now
+        self.bound_to: int | None = None  # `bound_to` of `wanted` for queries registered now
         self.replaying = False  # while rows of open epochs are emitted again, for new ports only
 
 

@@ -240,7 +240,7 @@ def condition(node: ex.Expression, functions: Functions, binary: bool) -> Compil
 
 
 def _with_budget(evaluate: Any) -> Any:
-    """Return a function that evaluates each call within a budget of its own."""
+    """Return a function that calls ``evaluate``, each time within a budget of its own."""
 
     def evaluated(*given: Any) -> Any:
         with spending(Budget()):
@@ -277,9 +277,9 @@ def instance_scan(literals: Sequence[ex.Expression], functions: Functions) -> In
 
 
 def row_maker(columns: Sequence[ex.Expression], binary: bool, functions: Functions) -> RowMaker:
-    """Return a function of (a, b, k) to the row of the columns; a column that fails is null.
+    """Return a function of (row a, row b, constants k) to the row of the columns.
 
-    The row has the times of b, or spans the pair if it is ``binary``.
+    A column that fails is null.  The row has the times of b, or spans a and b if it is ``binary``.
     """
     times = "a[0], b[1], a[2] if a[2] < b[2] else b[2]" if binary else "b[0], b[1], b[2]"
     writer = Writer(functions, binary)

@@ -41,7 +41,10 @@ class ConstantTest(NamedTuple):
 
 
 class ConstantIndex:
-    """Queries, as the bits of a mask, by their constants."""
+    """An index of queries by their constants; finds the queries for which a test of these holds.
+
+    A set of queries is a mask, in which each query has a bit.
+    """
 
     __slots__ = ("_ladders", "_of_query", "only", "queries")
 
@@ -58,7 +61,7 @@ class ConstantIndex:
         self._forget()
 
     def remove(self, query: int) -> None:
-        """Remove a query."""
+        """Remove a query, given by the number of its bit."""
         constants = self._of_query.pop(query)
         self.queries[constants] &= ~(1 << query)
         if not self.queries[constants]:
@@ -66,7 +69,7 @@ class ConstantIndex:
         self._forget()
 
     def of(self, query: int) -> Constants:
-        """Return the constants of a query."""
+        """Return the constants of a query, given by the number of its bit."""
         return self._of_query[query]
 
     def _forget(self) -> None:

@@ -187,7 +187,10 @@ class MOp(ABC):
         return [self.saved(one, number) for one in self.kept()]
 
     def load(self, row: Row, operators: list[Operator], side: int = 0) -> None:
-        """Add a saved row to the state of some of the operators."""
+        """Add a saved row to the state of some of the operators.
+
+        ``side`` is the input whose row it is, of m-ops that keep rows of two.
+        """
         raise AssertionError(f"{self.label} keeps nothing")
 
     def indexes(self) -> str:

@@ -50,7 +50,7 @@ class _Sorted(NamedTuple):
 
 
 class PredicateIndex(Generic[Target]):
-    """Targets with their predicates; `find` returns each target whose predicate holds, once."""
+    """An index of targets by predicate; `find` returns each target whose predicate holds, once."""
 
     __slots__ = ("_ranges", "_several", "_tables", "definitions")
 
@@ -67,7 +67,7 @@ class PredicateIndex(Generic[Target]):
         return len(self.definitions)
 
     def add(self, definition: BoundPredicate, target: Target) -> None:
-        """Enter a target; amortised constant time, but for a sorted list's insertion.
+        """Add a target under its predicate, in constant time (amortised), but for a sorted list's.
 
         If it raises, the index is unchanged.
         """
@@ -84,7 +84,7 @@ class PredicateIndex(Generic[Target]):
             self._drop(place)
 
     def find(self, a: Row | None, b: Row) -> list[Target]:
-        """Return the targets whose predicate holds for (a, b), in no particular order."""
+        """Return the targets whose predicate holds for the rows of sides 1 and 2, in no order."""
         found: list[Target] = []
         for value_of, table in self._tables.values():
             if (key := value_of(b)) in table:

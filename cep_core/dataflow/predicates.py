@@ -230,7 +230,7 @@ BoundColumns: TypeAlias = BoundShape[RowMaker]
 
 
 class PredicateShapes:
-    """The shapes of an engine's predicates, each once."""
+    """Makes the shapes of an engine's predicates: equal predicates get one compiled object."""
 
     def __init__(self, functions: ex.Functions) -> None:
         self._functions = functions
@@ -316,7 +316,10 @@ def _is_constant(node: ex.Expression) -> bool:
 
 
 def normal_form(node: ex.Expression) -> list[tuple[ex.Expression, ...]]:
-    """Return the literals of each disjunct; with too many disjuncts the whole is one literal."""
+    """Return the disjuncts of an expression, each as its literals, which all have to hold.
+
+    With too many disjuncts the expression is the one literal of one disjunct.
+    """
     if isinstance(node, ex.Compare):  # as most predicates are
         return [(_atom(node, True).node,)]
     if node == ex.TRUE:

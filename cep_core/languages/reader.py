@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class TokenReader:
-    """A position in a sequence of tokens, of which the last one marks the end."""
+    """A reader at a position in a sequence of tokens, of which the last one marks the end."""
 
     def __init__(
         self, text: str, tokens: Sequence[LanguageToken], keywords: Collection[str] = ()
@@ -100,7 +100,7 @@ class TokenReader:
         return token.kind == "name" and token.word not in self.keywords
 
     def expect_name(self, what: str, hint: str | None = None) -> LanguageToken:
-        """Consume a name that is no keyword; raise QueryError if another token is next."""
+        """Consume a name that is no keyword; else raise QueryError that ``what`` is expected."""
         if self.token.text.upper() == "NOT":
             hint = NO_EVENT
         elif self.token.word in self.keywords:

@@ -113,10 +113,10 @@ class LanguageToken(NamedTuple):
 def split(
     text: str, ticks_per_second: int, lexis: Lexis = COMMON
 ) -> tuple[str, tuple[Any, ...], str | None]:
-    """Return the shape of a query, the values of its literals, and what it publishes at its end.
+    """Return the shape of a query, the values of its literals, and the name behind its PUBLISH.
 
-    A window of no ticks is part of the shape, so that other texts do not share it.  It is refused
-    when a text is read, with its place in that text.
+    Without PUBLISH the name is None.  A window of no ticks is part of the shape, so that other
+    texts do not share it.  It is refused when a text is read, with its place in that text.
     """
     admit(text)
     bare = _without_comments(text, lexis) if "--" in text or "/*" in text else text

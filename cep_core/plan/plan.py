@@ -209,7 +209,7 @@ class Plan:
 
 
 def _attending(kind: Callable[[Wanted, int, ActiveIndex], MOp]) -> Builder:
-    """Return the builder of m-ops whose right rows come through the AN-index."""
+    """Return a builder of m-ops whose right rows come through the AN-index; ``kind`` makes one."""
     return lambda plan, wanted, number: kind(
         wanted, number, plan.active(wanted.inputs[1], cast(Lane, wanted.lane))
     )

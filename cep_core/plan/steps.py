@@ -46,7 +46,7 @@ _KINDS = {
 
 
 class PlanStep(NamedTuple):
-    """One logical operator of a shape."""
+    """One logical operator of a shape; `wanted` completes it with the literals of a query."""
 
     kind: str
     inputs: tuple[Reference, ...]

@@ -105,7 +105,7 @@ def _operands(tree: Chain) -> list[PatternTree]:
 
 
 def _rates(node: PatternMatch, rates: StreamRates) -> list[float | None]:
-    """Return the rate of each component of a pattern; None if a stream of it has no rate."""
+    """Return the rate of each component, in events a second; None if a stream of it has none."""
     found: list[float | None] = []
     for component in node.components:
         streams = _alternatives(node.inputs[component.input])

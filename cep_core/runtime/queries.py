@@ -95,7 +95,7 @@ class RegisteredQuery:
 
     @property
     def schema(self) -> Schema:
-        """The schema of its output."""
+        """The schema of the query's output."""
         return self.compiled.schemas[-1]
 
     @property
@@ -227,7 +227,7 @@ class RegisteredQueries:
         return prepared.node, steps_of(self._pushed(prepared), inner, self._plan.shapes)[1]
 
     def steps(self, query: RegisteredQuery) -> list[tuple[Node, tuple[Any, ...], Operator]]:
-        """Return a query's operators, the lower ones first, with their nodes and literals."""
+        """Return (node, literals, operator) for each operator of a query, the lower ones first."""
         sources = query.sources or [query] * len(query.held)
         nodes = {
             source.name: cycle(self.algebra(source)[1])

@@ -46,7 +46,7 @@ class BaseStream:
     lateness: int
     label: str | None
     operator: Operator
-    routes: Mapping[int, Sequence[Port]]  # the ports that read it, by slot of its channel
+    routes: Mapping[int, Sequence[Port]]  # by slot of its channel: the ports that read the stream
     slot: int
     members: Members = 0  # the membership of a row of this stream only
     # tests that values have exactly the types of the stream: then nothing else is checked
@@ -58,7 +58,7 @@ class EngineStreams:
 
     def __init__(self, plan: Plan, ticks_per_second: int) -> None:
         self._plan = plan
-        self.rates: dict[str, float] = {}  # events in a second, where they were declared
+        self.rates: dict[str, float] = {}  # by stream: its declared rate, in events a second
         # the largest distance of a time from 0, in ticks
         self.farthest = farthest(ticks_per_second)
         self.by_name: dict[str, BaseStream] = {}

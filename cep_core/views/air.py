@@ -152,7 +152,7 @@ class _Drawing:
                 SubElement(columns, "attribute", name=name).append(self._expression(column))
 
     def _expression(self, node: ex.Expression) -> Element:
-        """Return an expression as an element."""
+        """Return an expression as an XML element."""
         if isinstance(node, ex.Constant):
             return _constant(node.value)
         if isinstance(node, ex.Parameter):

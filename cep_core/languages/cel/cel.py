@@ -55,7 +55,7 @@ class _Parser:
     reads: dict[str, None] = field(default_factory=dict)
 
     def whole(self) -> AlgebraQuery:
-        """Parse the whole text."""
+        """Parse the text as one query; raises QueryError if more follows it."""
         if not self.reader.is_word("SELECT", "FROM"):
             raise self.reader.expected("SELECT or FROM")
         node, publishes = self._query()

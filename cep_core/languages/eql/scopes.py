@@ -174,7 +174,10 @@ class Scopes:
         return found.lowered(conjunction(filters), items)
 
     def _require_before(self, condition: ex.Expression, latest: Mapping[int, int]) -> None:
-        """Raise AlgebraError if a component that ends a match is compared with a later one."""
+        """Raise AlgebraError if a component that ends a match is compared with a later one.
+
+        ``latest`` has for each component that ends a match the last that it may be compared with.
+        """
         read = self._read_by(condition)
         for stop in read & latest.keys():
             later = [one for one in read if one != stop and one > latest[stop]]

@@ -386,7 +386,7 @@ class ComponentReader:
         return len(self.spans) - 1
 
     def _is_for(self) -> bool:
-        """Return True at FOR and a number: it is no name."""
+        """Return True at FOR and a number, where FOR is no name."""
         return self.reader.is_word("FOR") and self._after().kind == "literal"
 
     def _named(self, name: str, start: Extent, runs: bool = False) -> tuple[str, Extent, bool]:

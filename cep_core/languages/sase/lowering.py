@@ -83,7 +83,7 @@ class PatternLowering:
         return found if plain else self._projected(found, columns, self._places(outputs))
 
     def _is_selection(self) -> bool:
-        """Return True for single events, each a match, of which only attributes are read."""
+        """Return True if a match is one event, tested alone, of which only attributes are read."""
         rules = self.rules
         return (
             isinstance(self.tree, One)

@@ -110,7 +110,7 @@ class _Query:
         return lowering.lowered(condition, items), publishes
 
     def _refuse_strategy(self) -> None:
-        """Raise QueryError if a strategy is next: behind WHERE it has been read already."""
+        """Raise QueryError if a strategy is next: it may stand only right behind WHERE."""
         token = self.reader.token
         if token.word in _STRATEGIES:
             known = ", ".join(self.variables.shown())

@@ -40,7 +40,7 @@ class Total:
         self._change(argument, 1)
 
     def leave(self, number: int, argument: Any) -> None:
-        """Remove an argument that `enter` has added."""
+        """Remove an argument that `enter` has added, whatever the number of its row."""
         self._change(argument, -1)
 
     def _change(self, value: Any, sign: int) -> None:
@@ -123,7 +123,10 @@ def accumulator(function: str) -> WindowAccumulator:
 
 
 def result(function: str, counts_rows: bool, parts: Sequence[WindowAccumulator]) -> Any:
-    """Return a function's value over several accumulators; COUNT may count rows, not values."""
+    """Return a function's value over several accumulators, as if they were one.
+
+    COUNT counts rows, null ones as well, if ``counts_rows``, else values.
+    """
     if isinstance(parts[0], Best):
         return _best([part for part in parts if isinstance(part, Best)])
     totals = [part for part in parts if isinstance(part, Total)]

@@ -44,7 +44,7 @@ class ActiveIndex:
         self.wire = Wire(Port(self, self.receive, self.concerned), lane)
         self.states: dict[Any, None] = {}
         self._right: Operator | None = None
-        # by columns: the function to a row's value in them, and the active states by that value
+        # by columns: the function from a row to its value in them, and the active states by value
         self._tables: dict[tuple[int, ...], tuple[Callable[[Row], Any], dict[Any, Any]]] = {}
 
     @property

@@ -81,7 +81,7 @@ Fragments: TypeAlias = dict[Members, Fragment]  # the fragments of a group, by m
 
 
 class Share:
-    """The groups of one definition, and the channel of its results."""
+    """The groups of one definition of aggregates, and the channel of its results."""
 
     def __init__(self, definition: Aggregation, channel: Channel, journal: Unwritten) -> None:
         self.definition = definition
@@ -106,7 +106,7 @@ class Share:
         return taken
 
     def put(self, row: Row, members: Members) -> Row:
-        """Consume a row; return its values of the columns to group by, the key of its group."""
+        """Add a row of the streams ``members``; return the key of its group, the grouped values."""
         definition = self.definition
         inputs = definition.inputs.shape(None, row, definition.inputs.constants)
         values = tuple([row[VALUES + column] for column in definition.group_by])

@@ -207,7 +207,7 @@ class WindowJoinMOp(MOp):
             self._next_eviction = row[1] + self._window + self._lateness
 
     def _evict(self, now: int) -> None:
-        """Drop rows that no newcomer can meet, once in half the time for which rows are kept."""
+        """Drop rows that no newcomer can meet, at most once in half the time that rows are kept."""
         if self._next_eviction is None or now <= self._next_eviction:
             return
         reach = self._window + self._lateness

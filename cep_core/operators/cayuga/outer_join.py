@@ -120,7 +120,10 @@ class OuterJoinMOp(SlotWiseMOp, OrderedMOp):
             self.active.leave(self)
 
     def _forget(self, one: UnpairedRow, slots: Collection[int]) -> None:
-        """Remove the queries of some slots from a left row; drop a right row (all share it)."""
+        """Remove the queries of some slots from a left row; drop it if none is left.
+
+        A right row, which all queries share, is dropped.
+        """
         left = None if one.side else without_slots(one.members, slots)
         if left != one.members:
             self._drop(one)

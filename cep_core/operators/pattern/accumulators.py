@@ -52,7 +52,7 @@ def started(accumulators: Sequence[RunAccumulator], row: Row) -> Any:
 
 
 def longer(accumulators: Sequence[RunAccumulator], cell: Any, row: Row) -> Any:
-    """Return the cell of a run with a row more."""
+    """Return the cell of a run with one more row; ``accumulators`` are those that the cell has."""
     first, _, count, *held = cell
     more = [
         _added(one.role, value, row[one.place + VALUES])

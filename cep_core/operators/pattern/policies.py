@@ -21,7 +21,8 @@ from cep_core.dataflow.clock import BEGINNING, END
 from cep_core.dataflow.mop import OWN
 from cep_core.events import Row
 
-Taken: TypeAlias = tuple[tuple[int, Row], ...]  # (component, row) by the rows' ends
+# (component, row), in the order in which the rows end
+Taken: TypeAlias = tuple[tuple[int, Row], ...]
 RunPlace: TypeAlias = tuple[int, int, int]  # when a row ended and began, and its arrival
 
 
@@ -207,7 +208,7 @@ class Policies:
 
     @property
     def is_by_key(self) -> bool:
-        """True if there are partitions."""
+        """False if the one partition in `closed` is that of policies without `[k]`; else True."""
         return self.closed.keys() != {()}
 
     def left(self, run: Run) -> int:

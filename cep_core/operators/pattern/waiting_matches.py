@@ -25,7 +25,10 @@ class EndWay(NamedTuple):
 
 
 class WaitingMatch(NamedTuple):
-    """A match that becomes certain by one of the `ways` to end; without ways it may get longer."""
+    """A match that becomes certain by one of the `ways` to end.
+
+    Without ways it is a longest run, which waits while it may get longer.
+    """
 
     run: Run
     ways: tuple[EndWay, ...]
