@@ -239,8 +239,8 @@ class Backfills:
     def _following(self, number: int) -> int | None:
         """Return the number of the subscription whose backfill runs next, to complete `number`.
 
-        With operators over time it is the earliest such subscription with a backfill; else it is
-        `number` itself.  None if the backfill of `number` is complete or was dropped.
+        If `number` has operators over time, it is the first registered one among all such with a
+        backfill; else it is `number`.  None if the backfill of `number` is complete or was dropped.
         """
         with self._transactions.committed() as state:
             known = state.subscriptions
@@ -274,7 +274,7 @@ class _Run:
         is_bounded: bool,
     ) -> None:
         self._is_bounded = is_bounded
-        self._worked = 0.0  # seconds of all slices
+        self._worked = 0.0  # seconds that all slices have taken together
         self._transactions = transactions
         self._ending = transactions.ending
         self._number = number
@@ -425,7 +425,7 @@ class _Run:
                 return
 
     def _keep_witnesses(self, store: Store, docs: RowNumbers) -> None:
-        """Add the witnesses that the subscription needs of documents to the engine's join state."""
+        """Add to the engine's join state the witnesses of documents that the subscription needs."""
         if not self._pairs:
             return
         for some in list(witnesses(store, self._pairs, docs)):

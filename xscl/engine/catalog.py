@@ -409,7 +409,7 @@ class EngineCatalog:
         )
 
     def _first(self, since: str | int | None) -> int:
-        """Return the number of the first document of a history that begins `since` (see `Engine`).
+        """Return the number of the first document of a history; `since` as in `Engine.subscribe`.
 
         Without `since` it is bounded by `DAYS`, `DOCUMENTS` and the age up to which texts are kept.
         """

@@ -32,7 +32,7 @@ AGAIN, LONGEST = 2.0, 30.0
 _LOOK = 0.2  # seconds for which a reading of the free space is used
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _NO_FILES = frozenset({errno.EMFILE, errno.ENFILE})
-_SIGNS = ("No space left", "Disk quota", "File too large")  # in messages of the store
+_SIGNS = ("No space left", "Disk quota", "File too large")  # the system's words, within messages
 _FAULTS = ("Input/output error", "fsync failed")
 
 _log = logging.getLogger(__name__)
@@ -98,7 +98,7 @@ class DiskGuard:
         with self._mutex:
             now = self._clock()
             since = math.inf if self._failed_at is None else now - self._failed_at
-            if since >= self._pause:  # a write that failed earlier began before the pause
+            if since >= self._pause:  # within the pause only writes can fail that began before it
                 self._pause = min(2 * self._pause, LONGEST) if since < 3 * self._pause else AGAIN
             self._failed_at = now
             many = getattr(error, "errno", None) in _NO_FILES

@@ -72,16 +72,16 @@ _USUAL = Retention()
 class _Horizon:
     """A bound of what is evicted: `first` is the number of the first document that is young enough.
 
-    `looked` is the time of arrival, in ticks, up to which it was last computed.
+    `looked` is the clock of arrivals, in ticks, at which it was last computed.
     """
 
     first: int
     looked: int = -INFINITE
 
     def due(self, clock: int, age: int | None) -> bool:
-        """Return True if it is time for another scan: `clock` is an eighth of `age` past `looked`.
+        """Return True if `clock` is so far past `looked` that another scan can be worth its cost.
 
-        All are in ticks; False if `age` is None.
+        That is an eighth of `age`, which is in ticks; False if `age` is None.
         """
         return age is not None and clock >= self.looked + max(1, age // PART)
 
@@ -108,7 +108,7 @@ class Eviction:
             "texts_from", "matches_from", "documents_from", "documents_forgotten", "text_bytes"
         )
         self._texts, self._matches, self._identities = map(_Horizon, horizons)
-        if self._bytes < 0:  # a store of a release that did not count
+        if self._bytes < 0:  # the store was written by a release that did not count them
             self._bytes = bytes_of_texts(store)
         self._bytes_left = 0  # bytes of texts after the last eviction that `text_bytes` caused
         self._looked_at = 0  # number of texts below the horizon, and of results, at the last sweep

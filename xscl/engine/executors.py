@@ -94,7 +94,10 @@ class Executors(Protocol):
         """
 
     def reason_here(self, qid: int) -> str:
-        """Return why the engine evaluates a row of R_T itself; the caller has the engine's lock."""
+        """Return in words why the engine evaluates the row of R_T of a qid itself.
+
+        The caller holds the engine's lock.
+        """
 
     def forget(self) -> None:
         """Delete the files from which executors read documents and plan; for use in `changing`."""

@@ -310,9 +310,9 @@ class Engine:
 
         Another query is its next version.  It sees the documents that arrive from now on; if only
         SELECT changes, the state stays, and it joins them with earlier ones.  The matches of
-        earlier versions stay (`Match.version`).  `stories` groups them, or no longer; neither is a
-        new version.  `rename` is another name for all of its matches,
-        whose ids stay.  While it is `paused`, it has no matches and publishes nothing; its state
+        earlier versions stay (`Match.version`).  With `stories` they are all grouped into stories;
+        False ends that.  `rename` is another name for the subscription and all its matches, whose
+        ids stay.  While it is `paused`, it has no matches and publishes nothing; its state
         continues, so that documents of that time are joined with those that arrive afterwards.
 
         Raises what `subscribe` raises, UnknownSubscription, and StreamInUse if others read what
@@ -363,10 +363,11 @@ class Engine:
         return None if error is None else str(error)
 
     def stopped(self, name: str) -> Truncation | None:
-        """Return the recent documents that had more results than the bound, for a subscription.
+        """Return the number and the last of the recent documents that had too many results.
 
-        They gave no matches (docs/decisions/bounds.md).  None without such documents, or for an
-        unknown name.  Does not wait for a push.
+        They had more results of the subscription's joins than the bound, and so no matches
+        (docs/decisions/bounds.md).  None without such documents, or for an unknown name.  Does not
+        wait for a push.
         """
         state = self.state
         found = state.subscriptions.get(name)

@@ -230,7 +230,7 @@ class EngineQueries:
     def lent(
         self, name: str, values: pa.Table | None = None, pushed: Pushed | None = None
     ) -> pa.Table:
-        """Return the table in memory that has a name in the declarations of SQL's relations.
+        """Return the table in memory that the declarations of SQL's relations call `name`.
 
         `values` are the rows of `match_values`, None: it is empty.  `pushed` is the outcome of
         stage 2 in a push, by default in the last one.

@@ -55,7 +55,7 @@ class Settings:
 
     @property
     def of_twin(self) -> Settings:
-        """These settings for a twin: with `kept_memory` None, as it has one query only."""
+        """The settings of a twin of the engine: the same ones, but with `kept_memory` None."""
         return replace(self, kept_memory=None)
 
 

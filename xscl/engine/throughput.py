@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-if TYPE_CHECKING:  # commands read figures without the engine
+if TYPE_CHECKING:  # not imported at run time: commands use this module without the engine
     from xscl.planning.plan_graph import PlanGraph
 
 PushStage: TypeAlias = Literal["wait", "accept", "join", "store", "commit"]

@@ -90,7 +90,7 @@ class Transactions:
                     state.pushed = None
                 state.pushed = replace(state.processor.pushed)  # a new object marks a commit
             except BaseException as error:
-                del state  # the traceback refers to this frame
+                del state  # the traceback keeps this frame, and would keep the old state
                 self._recover(error)
                 raise
 

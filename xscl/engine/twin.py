@@ -75,7 +75,7 @@ class Twin:
             self.reads = _copy(state, subscription, self._twin.store)
             self._twin.store.set_progress(next_doc=self.composites)
             if any(map(is_calendar, self.reads)):
-                clock = clock_from(state.store, subscription.since)  # instants begin with it
+                clock = clock_from(state.store, subscription.since)  # where instants begin
                 clock = state.store.progress("clock") if clock is None else clock
                 self._twin.store.set_progress(clock=clock)
         self._twin.state = EngineState(self._twin.store, self._twin.settings, self._live.compiled)

@@ -12,10 +12,10 @@ from xscl.time_format import duration
 
 
 def absences(form: nf.NormalForm, blocks: Sequence[Block], there: Set[int]) -> Iterator[str]:
-    """Yield a text for each side of an absence in a query that has no documents in a result.
+    """Yield in words each side of an ELSE or NOT FOLLOWED BY that is missing in a result.
 
-    `form` is the query, with its `blocks`; `there` are the components that the result has.  Streams
-    have the names that their owner uses.
+    `form` is the query of the result, `blocks` are its blocks, `there` are the components that the
+    result has.  Streams have the names that their owner uses.
     """
     if isinstance(form, nf.Scan | nf.CalendarForm):
         return

@@ -60,7 +60,7 @@ class LatenessBounds:
     _table: pa.Table = field(default_factory=_SCHEMA.empty_table, init=False)
 
     def table(self) -> pa.Table:
-        """Return the table, with a row for each stream that a subscription reads.
+        """Return the table: a row for each subscription and each stream that it reads.
 
         It is cached until the subscriptions change.
         """

@@ -176,7 +176,7 @@ class Match:
         source: MatchSource,
         position: int = 0,
     ) -> None:
-        """Make the match of the composite of a result, for DISTINCT of all with its documents.
+        """Make the match of the composite of a result, or (DISTINCT) of all with its documents.
 
         `documents` are the kept ones by number; `position` is 0 for a result that is in no log.
         """
@@ -438,7 +438,7 @@ class Match:
         return self._numbers
 
     def _bound(self, trees: Sequence[DocumentTree | None]) -> Iterator[tuple[str, int, list[int]]]:
-        """Yield (variable, index of its document in `trees`, numbers of its nodes)."""
+        """Yield each variable: its name, the index of its document, the numbers of its nodes."""
         patterns = self.query.covered
         for place, (pattern, bound) in enumerate(zip(patterns, self._nodes(trees), strict=True)):
             for node, numbers in zip(pattern.nodes, bound, strict=True):
@@ -494,7 +494,7 @@ class MatchIds:
         self._known = [known.setdefault(outputs, {}) for outputs in self._outputs]
 
     def of(self, subscription: int, one: int, other: int, nodes: tuple[int, ...]) -> str:
-        """Return the id for the subscription and the two names of documents with some indexes."""
+        """Return the id for the subscription and the names with these indexes, and some `nodes`."""
         named = self._known[subscription].get(nodes)
         if named is None:
             outputs = sorted(zip(self._outputs[subscription], nodes, strict=False))
@@ -532,7 +532,10 @@ def match_of(
 def groups_of(
     subscription: Subscription, composites: Iterable[Composite]
 ) -> Iterator[list[Composite]]:
-    """Yield each match of a subscription: its composite, for DISTINCT all those of its `docs`."""
+    """Yield the composites of each match that a subscription sees.
+
+    They are one, or for DISTINCT all that have the same documents.
+    """
     groups: dict[tuple[int, ...], list[Composite]] = {}
     for one in composites:
         if one.first >= subscription.since and (subscription.updates or one.version == 1):
@@ -639,7 +642,7 @@ _ADDRESSES = ("item_url", "link")
 
 def source_of(part: MatchDocument) -> DocumentSource:
     """Return a document with the title, web address and publisher that its elements have."""
-    from feeds.formats.display import safe_link  # a push does not need it
+    from feeds.formats.display import safe_link  # here, as a push does not need it
 
     title, address, channel, feed_title = "", None, "", part.feed_title
     for item in part.tree.items:

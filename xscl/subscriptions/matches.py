@@ -359,9 +359,10 @@ class Matches(MatchSequence):
         ]
 
     def _plain(self, qid: int, sharers: Sequence[Subscription]) -> int:
-        """Return the least `first` of a result of a qid that all its subscriptions surely receive.
+        """Return the least `first` with which a result is received by all subscriptions of a qid.
 
-        They are `sharers`.  INFINITE if one of them is DISTINCT or bounded by positions.
+        These are `sharers`.  It is INFINITE if one of them is DISTINCT, or its results are bounded
+        by positions; it does not hold for results that are `updated`.
         """
         known = self._since.get(qid)
         if known is None:

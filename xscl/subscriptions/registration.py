@@ -110,7 +110,7 @@ class Registration:
     def group(self, name: str, stories: bool) -> bool:
         """Set the option `stories` of a subscription; return True if it had another value.
 
-        The caller makes the stories of kept matches.
+        Then the caller has to make or delete the stories of kept matches.
         """
         one = self._subscriptions[name]
         if one.stories == stories:
@@ -284,10 +284,11 @@ class Registration:
         )
 
     def edit(self, name: str, text: str, query: QueryPlan, updates: bool, position: int) -> bool:
-        """Make `query`, compiled from `text`, the next version of a subscription if that is easy.
+        """Make `query` the next version of a subscription if it has the same results as before.
 
-        It is if the results are the same, as after a change of SELECT: then the state is kept, and
-        the version has the results after `position`.  Otherwise nothing changes; return False.
+        It has after a change of SELECT, for example: then the state is kept, and the version has
+        the results after `position`.  Otherwise nothing changes, and it returns False.  `text` is
+        the text of `query`, `updates` the option of the version.
         """
         one = self._subscriptions[name]
         if one.relational or one.updates != updates or self._subscriptions.refusal(one):

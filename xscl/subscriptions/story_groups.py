@@ -149,7 +149,7 @@ def _components(edges: Sequence[MatchEdge], roots: Mapping[int, str]) -> Iterato
 
     def top(node: int | str) -> int | str:
         while (parent := above.setdefault(node, node)) != node:
-            above[node] = node = above[parent]  # halves the path
+            above[node] = node = above[parent]  # shortens the path for later calls
         return node
 
     def nodes(edge: MatchEdge) -> Iterable[int | str]:

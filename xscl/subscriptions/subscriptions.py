@@ -318,9 +318,9 @@ class Subscriptions:
         return self._exchange(one, renamed)
 
     def _exchange(self, old: Subscription, new: Subscription) -> Subscription:
-        """Replace `old` by `new`, which has the same operators, in memory and store; return `new`.
+        """Replace `old` by `new` in memory and in the store; return `new`.
 
-        It has the same place in the order of subscriptions.
+        Both have the same operators, and the same place in the order of subscriptions.
         """
 
         def exchanged(row: Sequence[Subscription]) -> list[Subscription]:
