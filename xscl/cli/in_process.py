@@ -39,6 +39,7 @@ from xscl.server.in_process import opened as opened_installation
 from xscl.service.accounts import THE_OPERATOR, AccountError
 from xscl.service.app import App, writable_stream
 from xscl.service.names import refuse_reserved
+from xscl.service.sql.formats import as_stored
 from xscl.service.status import status
 from xscl.service.tags import checked_tags
 from xscl.service.user_data import erase
@@ -95,7 +96,7 @@ class LocalService(OpenedService):
 
     def select(self, query: str) -> pa.Table:
         """Return the whole answer of a SELECT."""
-        return self.engine.sql(query)
+        return as_stored(self.engine.sql(query))
 
     def waiting(self) -> int:
         """Return the number of documents that are not consumed yet."""

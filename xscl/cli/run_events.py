@@ -25,11 +25,11 @@ from cep_core import (
     definitions,
     refuse_bare_windows,
 )
-from cep_core.algebra import BoundedDecimal, decimal_value, integer_of, number_of
+from cep_core.algebra import BoundedDecimal, decimal_value, integer_of, number_of, text_of
 from xscl.cli.document_inputs import instant, named_paths
 from xscl.cli.event_records import EventRecord, RecordValue, Unreadable, identifier, read
 from xscl.cli.options import file_text, query_text
-from xscl.cli.output import UsageError, echo, echo_json, judge, one_line, warn
+from xscl.cli.output import UsageError, echo, json_line, judge, one_line, warn
 from xscl.cli.query_options import refuse_unknown_language
 from xscl.language.functions import EVENT_FUNCTIONS
 from xscl.plurals import counted
@@ -79,12 +79,13 @@ def run_events(options: EventRun, *, strict: bool, as_json: bool) -> None:
     matches = [*engine.push(found.events), *engine.close()]
     for match in matches:
         _write(match, as_json=as_json)
+    read_ = len(found.events) - len(engine.rejected)
     unread = found.unread + len(engine.rejected)
     for rejected in engine.rejected:
         warn(f"not read: {rejected.event.stream}: {rejected.reason}")
     if not matches:
-        warn(f"no match among {counted(len(found.events), 'event')}")
-    judge("events", len(found.events), unread, strict=strict)
+        warn(f"no match among {counted(read_, 'event')}")
+    judge("events", read_, unread, strict=strict)
 
 
 def _defined(path: Path | None) -> dict[str, Definition]:
@@ -210,18 +211,30 @@ def _write(match: Match, *, as_json: bool) -> None:
     event = match.event
     names = event.schema.names if event.schema else ()
     if as_json:
-        values = dict(zip(names, event.values, strict=True))
-        echo_json({"query": match.query, "t0": event.t0, "t1": event.t1, "values": values})
+        values = ", ".join(
+            f"{json.dumps(n)}: {_json(v)}" for n, v in zip(names, event.values, strict=True)
+        )
+        row = json_line({"query": match.query, "t0": event.t0, "t1": event.t1})
+        echo(f'{row[:-1]}, "values": {{{values}}}}}')
         return
     shown = zip(names, map(_shown, event.values), strict=True)
     at, listed = ticks_to_second(event.t1 or 0), "  ".join(f"{n}={v}" for n, v in shown)
     echo(f"{at}  {match.query}  {listed}")
 
 
+def _json(value: Any) -> str:
+    """Return a value as JSON: decimals are exact numbers, NaN and infinities null."""
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_json, value))}]"
+    if isinstance(value, float | BoundedDecimal):
+        return str(value) if isfinite(value) else "null"
+    return json.dumps(value)
+
+
 def _shown(value: Any) -> str:
     if isinstance(value, tuple):
         return f"({', '.join(map(_shown, value))})"
-    return one_line(value if isinstance(value, str) else "" if value is None else repr(value), 100)
+    return one_line(text_of(value) or "", 100)
 
 
 SECOND = 1_000_000

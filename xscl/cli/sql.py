@@ -93,8 +93,16 @@ def _write(answer: pa.Table, form: SqlFormat, file: BinaryIO, *, show: bool = Fa
 
 def _rows(answer: pa.Table) -> Iterator[list[Any]]:
     for batch in answer.to_batches(max_chunksize=_BATCH):
-        columns = [column.to_pylist(maps_as_pydicts="lossy") for column in batch.columns]
-        yield from map(list, zip(*columns, strict=True))
+        yield from map(list, zip(*map(_values, batch.columns), strict=True))
+
+
+def _values(column: pa.Array) -> list[Any]:
+    values: list[Any]
+    try:
+        values = column.to_pylist(maps_as_pydicts="lossy")
+    except OverflowError:  # Python has no times beyond the year 9999
+        values = column.cast(pa.string()).to_pylist()
+    return values
 
 
 def _table(answer: pa.Table) -> Iterator[str]:

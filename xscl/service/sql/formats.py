@@ -136,6 +136,15 @@ def _stored(column: str, kind: str) -> str:
     return column if _IN_PARQUET.fullmatch(kind) else f"{column}::VARCHAR"
 
 
+def as_stored(answer: pa.Table) -> pa.Table:
+    """Return an answer of any size as Parquet has it: with distinct names, times and numbers."""
+    with duckdb.connect() as connection:
+        relation = connection.from_arrow(answer)
+        parts = [_stored(f"#{place}", str(kind)) for place, kind in enumerate(relation.types, 1)]
+        found = relation.project(", ".join(parts)).to_arrow_table()
+    return found.rename_columns(_distinct(answer.column_names))
+
+
 def _distinct(names: Sequence[str]) -> list[str]:
     """Make column names unique, as Parquet keeps only the first of equal ones."""
     seen: dict[str, None] = {}
