@@ -122,9 +122,9 @@ class BoundedDecimal(Decimal):
         return _holds(super().__ge__, other)
 
     def __hash__(self) -> int:
-        """Return the hash of the double that prints as this decimal, if there is one.
+        """Return a hash that an equal `int` or double has, too.
 
-        A whole number has the hash of an equal `int`, which is that of an equal double.
+        A decimal has that of the double that prints as it does, if there is one.
         """
         double = float(self)
         if not double.is_integer() and _exact(double) == self:

@@ -212,7 +212,7 @@ _LEVELS = 3  # levels of nesting that CASE, COALESCE and IS NULL count as: each 
 MOST_PARTS = 100_000  # of an expression; a part that occurs twice counts twice
 
 
-SideTypes: TypeAlias = Mapping[int, Sequence[type | None]]  # by side, then by position
+SideTypes: TypeAlias = Mapping[int, Sequence[type | None]]  # by side: types of columns
 
 
 def type_of(node: Expression, types: SideTypes, functions: Functions = FUNCTIONS) -> type | None:

@@ -159,7 +159,7 @@ class Lane:
         self.closed = BEGINNING  # epochs before it are closed
         self.due = END  # nothing waits for an earlier time
         self.changes = 0  # how often rows have come to wait, or epochs have passed
-        self.uses = 0  # the number of operators and queries in it
+        self.uses = 0  # the number of operators and queries in the lane
         self.now: int | None = None  # the epoch that is being processed
         self.fresh: set[tuple[Port, int]] | None = None  # during a replay: slots that get rows
         # (port, slot) that the current registration has connected; None: there is none

@@ -22,7 +22,8 @@ class AwaitedTimes:
         for operator in operators:
             if operator.wanted.lane is not None:
                 self._operators.setdefault(operator.wanted.lane, set()).add(operator)
-        self._known: dict[Lane, tuple[int, int]] = {}  # by lane: count of its changes, result
+        # by lane: its `changes` at the last search, and the time that was found
+        self._known: dict[Lane, tuple[int, int]] = {}
 
     def first(self, lane: Lane) -> int:
         """Return the first time at which the operators have work in a lane, or `END`.

@@ -141,7 +141,7 @@ class _Sequence:
             if key[1] != "value" and not begins and (firsts or not ends):
                 kept.add(key)
         if self.pattern.rules.window is not None and self.bound is None:
-            kept.add((order[0], "end", None))  # the window counts from there
+            kept.add((order[0], "end", None))  # a window counts from the end of the first event
         return kept
 
     def node(self) -> Node:

@@ -44,7 +44,10 @@ class HeldOperators(NamedTuple):
 
 
 class Lanes:
-    """Stands in the journal for the entry `lanes`; each version of the entry has a new object."""
+    """The object that the journal keeps for the entry `lanes`, which `StateWriter.lanes` makes.
+
+    When the entry has to be written again the object is replaced by another one.
+    """
 
 
 class DumpedRow(NamedTuple):
@@ -327,7 +330,10 @@ class StateLog:
     # -- Writing ---------------------------------------------------------------------------
 
     def pop(self) -> tuple[list[Entry], list[int]]:
-        """Return the entries since the last call, and the numbers of those that are gone."""
+        """Return the entries for all changes since the last call, and the numbers of dropped ones.
+
+        An entry is (number, bytes).
+        """
         moved = any(map(self._has_changed, self._plan.lanes.values()))
         self._compare()
         self._changes = {lane: lane.changes for lane in self._plan.lanes.values()}

@@ -207,7 +207,7 @@ class _Query:
         all.
         """
         if not any(isinstance(part, ex.Column) and part.index < 0 for part in ex.walk(node)):
-            return node  # itself: `Variables` knows equalities by identity
+            return node  # the same object: `Variables` knows equivalence tests by identity
         if isinstance(node, ex.And | ex.Or | ex.Not):
             return with_operands(node, "Expression", lambda part: self._closed(part, read))
         # by variable of a run: its lists of values, by `TupleItem.name`

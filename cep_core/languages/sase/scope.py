@@ -338,10 +338,10 @@ class Variables:
         )
 
     def lenient(self, node: ex.Expression, positive: bool = True) -> ex.Expression:
-        """Return an equal condition without NOT, or with ``positive`` False its opposite.
+        """Return a condition, or its opposite if not ``positive``, with NOT at atoms only.
 
-        NOT is applied to atoms, and an atom is also true where an event lacks its attribute: what
-        is lacking is neither equal nor unequal to anything.
+        An atom, negated or not, is also true for an event that lacks an attribute that it reads:
+        what is lacking is neither equal nor unequal to anything.
         """
         match node:
             case ex.And(items) | ex.Or(items):

@@ -152,7 +152,10 @@ class AbsentEvents:
         return found
 
     def _count(self) -> None:
-        """Count the rows tested for each query: those that it selects, within its own window."""
+        """Count for each query the tested rows that it selects, within its own window.
+
+        A query with more than `WORK` is added to `given_up`.
+        """
         for mask, rows, end in self._asked:
             for row, queries in rows:
                 asking = mask & queries & ~self.given_up

@@ -24,7 +24,7 @@ END_OF = itemgetter(1)
 Search: TypeAlias = Callable[..., tuple[list[Any], int]]
 
 
-@lru_cache(256)  # other m-ops of a shape use it, and each row for which a condition fails
+@lru_cache(256)  # called again for m-ops of one shape, and for each row that needs `careful`
 def search_of(
     shape: MatchShape, conjuncts: tuple[Conjunct, ...], alike: bool, careful: bool = False
 ) -> Search:

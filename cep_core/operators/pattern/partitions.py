@@ -117,10 +117,11 @@ def _is_answered(conjunct: Conjunct, places: Sequence[int | None]) -> bool:
 def _tested(
     equalities: Iterable[Conjunct], occurring: Sequence[int], plain: bool
 ) -> dict[int, tuple[int, ...]]:
-    """Return by component the columns of the equivalence tests over all components.
+    """Return by component its columns in the tests that make an attribute equal in all components.
 
-    Unless the pattern is ``plain`` each component has to be equal to an earlier one: an event that
-    only later components would refuse ends a step with the mark next or nearest.
+    The components are those ``occurring``; the columns of all are in the order of the tests.
+    Unless the pattern is ``plain`` a component counts only as equal to an earlier one: an event
+    that a later one refuses would still end a step with the mark next or nearest.
     """
     first, *others = occurring
     ways = [way for equality in equalities for way in (equality.parts, equality.parts[::-1])]
