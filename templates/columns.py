@@ -230,7 +230,7 @@ class GrowingColumns:
         return self._columns[name][: self.size]
 
     def extend(self, rows: Mapping[str, Column | Sequence[int]]) -> None:
-        """Append rows."""
+        """Append rows, given as columns of equal length."""
         count = len(next(iter(rows.values())))
         room = len(next(iter(self._columns.values())))
         if self.size + count > room:
@@ -263,7 +263,7 @@ class Index:
         return sum(len(values) for values, _ in self._runs)
 
     def add(self, values: Column, rows: Column) -> None:
-        """Add row numbers, each with its value."""
+        """Add the row numbers `rows`, each with the value at the same index of `values`."""
         if not len(values):
             return
         while self._runs and len(self._runs[-1][0]) < max(2 * len(values), SHORT):
@@ -278,7 +278,7 @@ class Index:
         self._only([rows < row for _, rows in self._runs])
 
     def remove(self, values: Column) -> None:
-        """Remove the entries of `values`, which is sorted."""
+        """Remove the entries that have one of `values`, which is sorted."""
         self._only([~among(here, values) for here, _ in self._runs])
 
     def _only(self, stays: Sequence[Column]) -> None:
@@ -310,7 +310,7 @@ class Index:
             size += int((last - first).sum())
             if size > most:
                 raise TooManyRows
-            if (first < last).any():  # few runs have one of few wanted values
+            if (first < last).any():  # with few wanted values most runs have none
                 which, at = spread(first, last)
                 places.append(which)
                 found.append(rows[at].astype(np.int64, copy=False))
@@ -356,7 +356,7 @@ def _checks_of(texts: Sequence[str]) -> npt.NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True)
 class Interned:
-    """The keys of a batch's distinct texts, with a mask of those that were stored before."""
+    """The keys of a batch's distinct texts, and a mask: True for texts that were stored before."""
 
     keys: Keys
     known: npt.NDArray[np.bool_]
@@ -383,7 +383,7 @@ class InternedValues:
         return Interned(keys, known)
 
     def sweep(self, keys: Column) -> None:
-        """Delete the texts whose keys are not among some sorted ones."""
+        """Delete the texts whose keys are not in `keys`, which is sorted."""
         gone = self._storage.keep("value", lambda rows: among(rows["key"].to_numpy(), keys))
         if gone.num_rows:
             self._checks.remove(distinct(gone["key"].to_numpy()))

@@ -79,7 +79,7 @@ def _evaluate(
 ) -> Columns:
     """Return R_out of a query by joining its atoms in order, over relations by name.
 
-    `registered` are the rows of R_T. For each partial answer, `rows` has its row of R_T, and
+    `registered` are the rows of R_T.  For each partial answer, `rows` has its row of R_T, and
     `bound` a column for each variable.
     """
     rows: Column | None = None

@@ -79,8 +79,9 @@ class Pushed:
 
 
 class ValuePart(Protocol):
-    """The part of all string values that this process joins; other processes find the results
-    whose driving value joins have other values.
+    """The string values whose value joins drive in this process.
+
+    Other processes find the results whose driving value joins have other values.
     """
 
     def driving(self, weights: Mapping[int, int], *, back: bool) -> Driven:
@@ -91,7 +92,7 @@ class ValuePart(Protocol):
         """
 
     def is_here(self, keys: Column) -> Column:
-        """Return a mask of the keys (string values) that are in the part."""
+        """Return a mask of `keys`, numbers of string values: True for those in the part."""
 
 
 class BatchJoin:
@@ -144,9 +145,7 @@ class BatchJoin:
                 self.out.setdefault(members.template.number, []).append(columns)
 
     def found(self) -> tuple[pa.Table, list[Cut]]:
-        """Return the results within the bound (`FOUND`), and the joins and documents that exceed
-        it.
-        """
+        """Return the results within the bound (`FOUND`), and the groups that exceed it."""
         parts = [
             _project(together(found), self._registry.members[number].template.graph)
             for number, found in self.out.items()
@@ -322,8 +321,10 @@ SMALL_BATCH = 64
 
 
 class JoinedBatch(NamedTuple):
-    """The results of a batch (`FOUND`), the joins over the bound, and the documents with bindings
-    that are kept, ascending."""
+    """The results of a batch (`FOUND`), and the joins that exceed the bound (`Cut`).
+
+    Further the numbers of the documents that are kept with bindings, ascending.
+    """
 
     found: pa.Table
     cuts: list[Cut]

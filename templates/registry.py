@@ -80,7 +80,7 @@ class DesignatedRows(NamedTuple):
 
 
 class Registry:
-    """All registered joins, shared as far as they are equal."""
+    """Registers joins: equal ones are one row of R_T, and share templates, variables and pairs."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
@@ -108,12 +108,12 @@ class Registry:
         relation: TemporalRelation,
         lateness: int = 0,
     ) -> RowOfRT:
-        """Register a join and return its place; `save` makes it durable.
+        """Register a join and return its row of R_T; `save` makes it durable.
 
         Reads of pairs and rows may omit it until `take_changed` or `save`.
 
-        `reduced` is the join graph's minor, `variables` are the canonical
-        definitions of its nodes; `lateness` is in ticks.
+        `reduced` is the join graph's minor, `variables` are the canonical definitions of its nodes;
+        `lateness` is in ticks.
         """
         numbers = list(map(self.pairs.variable, variables))
         template = self.templates.of(reduced)
@@ -302,7 +302,7 @@ class Registry:
     def add_stored(
         self, relations: Mapping[str, pa.Table], uses: Iterable[tuple[int, int]]
     ) -> None:
-        """Add stored rows under their numbers; `uses` are those of `load`.
+        """Add stored rows under their numbers; `uses` are (qid, number of subscriptions).
 
         Variables, pairs and templates may be present already.
         """
@@ -397,7 +397,7 @@ class VariablePairs:
         self._rows, self._valued = array("q", [0]), array("q", [0])
         # pair numbers by the numbers of both variables: `NUMBERS`
         self._numbers: dict[int, int] = {}
-        self._pairs_of = array("q", [0])  # by variable, how many pairs have it
+        self._pairs_of = array("q", [0])  # by the number of a variable: the count of its pairs
         self._changed: set[int] = set()
 
     def __iter__(self) -> Iterator[int]:
@@ -444,7 +444,7 @@ class VariablePairs:
             number = self._numbers[key] = len(self._firsts)
             for column, value in ((self._seconds, ends[1]), (self._rows, 0), (self._valued, 0)):
                 column.append(value)
-            self._firsts.append(ends[0])  # last, for readers in other threads
+            self._firsts.append(ends[0])  # last: other threads test its length
             for variable in set(ends):
                 self._pairs_of[variable] += 1
             self._new["pair"].append((number, *ends))
@@ -495,9 +495,9 @@ class VariablePairs:
             valued[number] += by * rows * compared
 
     def drop_unused(self, pairs: Iterable[int]) -> tuple[int, ...]:
-        """Drop the pairs without rows of R_T, and their variables in no other pair.
+        """Drop those of `pairs` that no row of R_T has, and variables that are in no other pair.
 
-        Returns the dropped pairs.
+        Return the dropped pairs.
         """
         dropped = []
         for number in dict.fromkeys(pairs):

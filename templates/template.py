@@ -267,7 +267,7 @@ class TemplateRows:
         self._rows.extend({**{name: rows[name] for name in self.names}, "alive": alive})
 
     def remove(self, qid: int) -> None:
-        """Remove the row with a qid."""
+        """Remove the row of R_T with a qid."""
         self._rows["alive"][np.flatnonzero(self._rows["qid"] == qid)] = 0
         self._dead += 1
         if self._dead > self._rows.size // 2:
@@ -276,7 +276,7 @@ class TemplateRows:
             self._indexes.clear()
 
     def every(self) -> Columns:
-        """Return all rows."""
+        """Return all rows of R_T of the template, as columns."""
         rows = np.flatnonzero(self._rows["alive"])
         return {name: self._rows[name][rows] for name in self.names}
 
@@ -363,7 +363,7 @@ class TemplateRows:
                 add(column, pair, by * rows)
 
     def uses(self, pair: int) -> bool:
-        """Return True if some row has a pair."""
+        """Return True if some row of R_T of the template has the pair of variables `pair`."""
         return any(pair in column for column in self.columns)
 
 

@@ -87,7 +87,7 @@ class JoinGraph:
 
     @cached_property
     def compared(self) -> frozenset[int]:
-        """The numbers of the nodes with an edge."""
+        """The numbers of the nodes that some edge compares."""
         return _ends(self.edges)
 
     @cached_property
@@ -107,7 +107,10 @@ class JoinGraph:
 
     @cached_property
     def value_joins(self) -> tuple[tuple[int, int], ...]:
-        """For each of `equalities`, the indexes in `pairs` of the pairs that end in its nodes."""
+        """For each of `equalities`, the indexes (left, right) in `pairs` of those with its nodes.
+
+        Its nodes are the children of these pairs.
+        """
         place = {child: i for i, (_, child) in enumerate(self.pairs)}
         return tuple((place[edge.left], place[edge.right]) for edge in self.equalities)
 

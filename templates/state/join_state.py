@@ -71,7 +71,7 @@ LINKED = ("place", "node1", "node2", "valued", "key")
 
 
 class Dropped:
-    """The values of evicted links, with the number of links of each."""
+    """Counts the evicted links by value."""
 
     def __init__(self) -> None:
         self._keys = np.empty(0, np.uint64)
@@ -88,7 +88,7 @@ class Dropped:
         return np.where(self._keys[place] == keys, self._counts[place], 0)
 
     def change(self, keys: Column, counts: Column) -> None:
-        """Add `counts` to the numbers of links of values; a negative count removes links."""
+        """Add `counts`, which may be negative, to the numbers of links of the values `keys`."""
         every = np.concatenate((self._keys, keys))
         united, place = np.unique(every, return_inverse=True)
         total = np.zeros(len(united), np.int64)
@@ -96,7 +96,7 @@ class Dropped:
         self._keys, self._counts = united[total > 0], total[total > 0]
 
     def remove(self, keys: Column) -> None:
-        """Remove all links of some sorted values."""
+        """Remove the counts of the values `keys`, which are sorted."""
         stays = ~among(self._keys, keys)
         self._keys, self._counts = self._keys[stays], self._counts[stays]
 
@@ -141,7 +141,7 @@ class JoinState:
         self._documents = GrowingColumns(DOCUMENT)
         self._by_value = Index()
         self._by_doc = Index()
-        self._newest = -1  # no document has had a larger number
+        self._newest = -1  # the largest number that a document has had here
 
     def __len__(self) -> int:
         return self._rows.size
@@ -302,7 +302,7 @@ class JoinState:
     # -- Finding ---------------------------------------------------------------------------
 
     def counts(self, keys: Column) -> Column:
-        """Return the number of links for each value in `keys`."""
+        """Return the number of stored links for each value in `keys`, evicted ones included."""
         found: Column = self._by_value.counts(keys) + self._dropped.counts(keys)
         return found
 
@@ -331,7 +331,7 @@ class JoinState:
         return place, rows[found]
 
     def of_documents(self, docs: Column) -> Column:
-        """Return the indexes of all rows of documents, which are distinct."""
+        """Return the row numbers of all bindings of `docs`, which are distinct."""
         _, slots = self._by_doc.rows(docs)
         return _within(self._documents["end"], slots)[1]
 
@@ -485,7 +485,10 @@ class Expiry:
     """
 
     def __init__(self, keeps: Column, times: Column) -> None:
-        """Count rows by the time at which they expire, given the retention and the time of each."""
+        """Count rows by the time at which they expire.
+
+        `keeps` are their retentions, `times` the times of their documents, both in ticks.
+        """
         finite = keeps < INFINITE
         self._leave = np.sort(times[finite] + np.maximum(keeps[finite], 0))
         self.kept = len(keeps)

@@ -66,7 +66,7 @@ class StoredState:
 
     def _drop_rows(self) -> None:
         self._memory = self._texts = None
-        self._expiry: Expiry | None = None  # made when it is next asked for
+        self._expiry: Expiry | None = None  # None: made on next use
 
     @property
     def memory(self) -> JoinState:

@@ -149,7 +149,7 @@ class Pass:
         which, rows = self._slices(keys[asked], near[asked], driven.edges)
         rows = rows[np.argsort(which, kind="stable")]
         until = np.cumsum(np.bincount(which, minlength=len(asked)))
-        slices = np.zeros((len(batch["key"]), 2), np.int64)  # ranges of `rows`, by row of the batch
+        slices = np.zeros((len(batch["key"]), 2), np.int64)  # by batch row: (begin, end) in `rows`
         slices[drives] = np.stack((np.append(0, until[:-1]), until), axis=1)[places]
         expected = slices[:, 1] - slices[:, 0]
         order = np.argsort(batch["doc"], kind="stable")
@@ -381,7 +381,7 @@ class BatchDocuments:
     state: KeptState
 
     def ranks(self, docs: Column) -> Column:
-        """Return the places of documents in the order of arrival.
+        """Return the rank of each of `docs`: its place in the order of arrival.
 
         It is -1 for documents that are neither in the batch nor kept.
         """
@@ -395,7 +395,7 @@ class BatchDocuments:
         return found[place]
 
     def bindings(self, docs: Column) -> Columns:
-        """Return all bindings of some documents."""
+        """Return the kept bindings of some documents, as columns of the relation `binding`."""
         memory = self.state.memory
         names = ("doc", "pair", "node1", "node2", "key", "valued")
         return memory.rows(memory.of_documents(distinct(docs)), names)

@@ -47,10 +47,10 @@ ENTRY_BYTES, POSTING_BYTES, LIST_BYTES = 70, 100, 300
 
 
 class InvertedIndex:
-    """Texts by number, in lists by keys: with `words` each text is in the lists of all of its
-    words.
+    """Lists of texts, given by number, by key; it finds texts by words, or as parts of a text.
 
-    Without `words` it is in the list of one of its grams, and found as a part of other texts.
+    With `words` each text is in the lists of all of its words.  Without, it is in the list of one
+    of its grams, and found as a part of other texts.
     """
 
     def __init__(self, *, words: bool) -> None:
@@ -103,7 +103,7 @@ class InvertedIndex:
         return self._listed(set(asked))
 
     def words(self, number: int) -> frozenset[Hashable]:
-        """Return the words of the text of a number."""
+        """Return the words of the text with a number."""
         return self._keys[number]
 
     def similar(self, words: frozenset[str], bound: float) -> list[int]:

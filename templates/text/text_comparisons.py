@@ -33,7 +33,10 @@ BOUNDS: dict[str, Callable[[float, float], bool]] = {">": operator.gt, ">=": ope
 
 
 def jaccard(one: Sized, other: Sized, common: int) -> float:
-    """Return the share of the common words of two sets in all their words, 0 if both are empty."""
+    """Return `common`, the count of common words of two sets, as a share of all their words.
+
+    0 if both are empty.
+    """
     every = len(one) + len(other) - common
     return common / every if every else 0.0
 
@@ -58,7 +61,7 @@ class TextOperator:
 
 @lru_cache(maxsize=1024)
 def text_operator(text: str) -> TextOperator:
-    """Return the operator that an edge has as its text."""
+    """Return the operator for which `text`, the `operator` of an edge, stands."""
     exchanged = text.startswith(EXCHANGED)
     test, *bound = text.removeprefix(EXCHANGED).split()
     return (

@@ -27,9 +27,10 @@ FOUND = 2_000_000
 
 @dataclass(frozen=True)
 class TextPass:
-    """The comparisons of texts in one pass.
+    """Makes R_vj of the comparisons of texts in one pass.
 
-    `cut` is called with a document and value joins (packed pairs) that were not all looked for.
+    `cut` is called with a document and with value joins (packed pairs of variables) for which the
+    search was not completed.
     """
 
     half: Pass

@@ -126,7 +126,7 @@ def _meet(some: Sequence[str], others: Sequence[str]) -> bool:
 
 
 class DocumentIds:
-    """The ids of a store's documents, by which these are found."""
+    """Finds the documents of a store by their ids."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -114,7 +114,7 @@ def stored_subscriptions(columns: Mapping[str, Sequence[Any]]) -> Iterator[Subsc
 
 @lru_cache(4_096)
 def _outputs(places: tuple[int, ...], names: tuple[str, ...]) -> tuple[tuple[int, str], ...]:
-    """Return pairs of a place and a name, cached: most subscriptions have equal ones."""
+    """Return (place, name) of each output; cached, as most subscriptions have equal ones."""
     return tuple(zip(places, names, strict=True))
 
 

@@ -44,7 +44,7 @@ def keys_of(symbol: Symbol) -> tuple[Key, Key, Key, Key]:
 
 
 def steps_of(path: Path) -> Steps:
-    """Return the steps of a path."""
+    """Return the steps of a path without conditions, each as (True for `//`, key of its test)."""
     return tuple([(step.descendant, step.key) for step in path.steps])
 
 
@@ -114,7 +114,7 @@ def _locations(symbols: Sequence[Symbol], parents: Sequence[int]) -> Iterator[st
     """
     counted: dict[tuple[int, Symbol], int] = {}
     for symbol, parent in zip(symbols, parents, strict=True):
-        name = symbol.replace("{", "Q{", 1)  # XPath writes a name with a namespace so
+        name = symbol.replace("{", "Q{", 1)  # XPath's form of a name with a namespace
         if symbol.startswith("@"):
             yield name
         else:
@@ -164,7 +164,7 @@ COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = MappingProxyType(
 
 
 def compares(text: str, comparison: str, constant: str | float) -> bool:
-    """Compare a string value with a constant, as numbers if the constant is one.
+    """Return True if a string value compares with a constant: as numbers, if that is one.
 
     Strings are ordered by code point; XPath 1.0 would convert both to numbers.
     """

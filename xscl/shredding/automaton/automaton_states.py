@@ -42,13 +42,13 @@ class AutomatonState:
         self.parent = parent
         self.step = step
         self.children: dict[Key, AutomatonState] = {}
-        self.below: dict[Key, AutomatonState] = {}  # the children behind `//`
+        self.below: dict[Key, AutomatonState] = {}  # by key: where a step with `//` leads
         self.plain: PatternPlace | None = None
         self.spot: IndexedPlaces | None = None
         self.places = 0
 
     def edge(self, step: Step) -> tuple[AutomatonState, bool]:
-        """Return the state that a step leads to, and whether it is new."""
+        """Return the state that a step leads to, and True if it is new."""
         edges, key = self.below if step.descendant else self.children, step.key
         known = edges.get(key)
         if known is not None:
@@ -119,7 +119,7 @@ class PatternPlace:
 
     @property
     def plan(self) -> Lookups:
-        """The lookups of the conditions."""
+        """The lookups of the place's conditions, by which an index finds it."""
         assert self.form is not None, "only places with conditions are looked up"
         return cast(Lookups, self.form.plan(self.constants))
 
@@ -195,7 +195,7 @@ Branch: TypeAlias = "PatternPlace | list[Candidate] | ConditionIndex"
 
 
 class SortedBounds:
-    """Bounds that are all of one kind: all texts, or all numbers."""
+    """Sorted bounds of one kind, all texts or all numbers; it finds those that values satisfy."""
 
     __slots__ = ("_bounds", "_kind")
 

@@ -99,9 +99,9 @@ def _above(node: int, descendant: bool, matched: Set[int], parents: Sequence[int
         above = parents[above]
 
 
-LIMIT = 500_000  # states, places and rows of all lineages, after which they grow afresh
-ALONE = 10  # what a lineage counts for besides its states, places and rows
-SUBTREES = 10_000  # known subtrees, after which all grow afresh
+LIMIT = 500_000  # beyond this many states, places and rows, all lineages are dropped
+ALONE = 10  # added to the size of a lineage, which is its number of states, places and rows
+SUBTREES = 10_000  # beyond this many known subtrees, they and all lineages are dropped
 
 Int32s: TypeAlias = npt.NDArray[np.int32]
 Flags: TypeAlias = npt.NDArray[np.bool_]
@@ -268,7 +268,7 @@ class Fork:
 
 
 class Lineages:
-    """The lineages of the documents so far, and their subtrees."""
+    """Computes the lineages of documents; caches them, and the subtrees of the documents so far."""
 
     def __init__(self) -> None:
         self._starts: dict[tuple[PatternPlace, ...], tuple[Lineage, int]] = {}

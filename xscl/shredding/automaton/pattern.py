@@ -85,7 +85,10 @@ def pattern(block: syntax.Block) -> Pattern:
 
 
 def _grow(nodes: list[PatternNode], steps: tuple[syntax.Step, ...], parent: int | None) -> int:
-    """Append the nodes of a path below `parent`, and of its branches; return its end's number."""
+    """Append the nodes of a path below `parent`, and of its branches.
+
+    Return the number of the path's last node.
+    """
     for step in steps:
         plain: list[syntax.Condition] = []
         branches: list[syntax.Exists] = []
@@ -177,7 +180,7 @@ _STEP = re.compile(
 
 
 def stream_of(definition: str) -> str:
-    """Return the stream of a definition."""
+    """Return the name of the stream with which a definition begins."""
     return definition.partition("/")[0]
 
 
@@ -202,7 +205,7 @@ def is_derived(definition: str) -> bool:
 
 
 class DefinedStep(NamedTuple):
-    """A step without its conditions, and beside it the conditions and their plan."""
+    """A step without its conditions, and apart from it the conditions and their plan."""
 
     step: syntax.Step
     conditions: tuple[syntax.Condition, ...]

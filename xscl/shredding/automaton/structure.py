@@ -35,7 +35,7 @@ class Subtree:
 
     @property
     def names(self) -> frozenset[Key]:
-        """The name tests that some child or attribute passes."""
+        """The keys of the name tests that some child or attribute passes."""
         if self._names is None:
             symbols = {child.symbol for child in self.children}
             self._names = frozenset(key for symbol in symbols for key in keys_of(symbol))
@@ -43,7 +43,7 @@ class Subtree:
 
     @property
     def below(self) -> frozenset[Key]:
-        """The name tests that some node below passes."""
+        """The keys of the name tests that some node below passes."""
         if self._below is None:
             self._below = self.names.union(*[child.below for child in self.children])
         return self._below
@@ -53,7 +53,7 @@ class Subtree:
         return self.names if kind == "child" else self.below
 
     def holds(self, condition: syntax.Condition) -> bool:
-        """Evaluate a condition on the structure (see `is_structural`)."""
+        """Return True if a condition on the structure (`is_structural`) holds at the node."""
         match condition:
             case syntax.Exists(path):
                 return bool(self._select(path))
@@ -144,7 +144,8 @@ class Structure:
     def __init__(self, skeleton: Skeleton, subtrees: Subtrees) -> None:
         self.symbols: list[Symbol] = []
         self.parents: list[int] = []
-        self.places: list[tuple[int, str | None]] = []  # (place in the skeleton, attribute) by node
+        # by node: (index of the element in the skeleton, name of the attribute or None)
+        self.places: list[tuple[int, str | None]] = []
         self.ends: list[int] = []
         self._number(skeleton)
         self._children: list[list[int]] | None = None
@@ -153,8 +154,9 @@ class Structure:
 
     def _number(self, skeleton: Skeleton) -> None:
         symbols, parents, places, ends = self.symbols, self.parents, self.places, self.ends
-        above: list[tuple[int, int]] = []  # the open elements, with how many children are to come
-        parent, left = -1, -1  # the innermost of them
+        # (number, count of children still to come) of the open elements but the innermost
+        above: list[tuple[int, int]] = []
+        parent, left = -1, -1  # those of the innermost open element
         attributes = dict(skeleton.names)
         elements = zip(skeleton.tags, skeleton.lengths, strict=True)
         for place, (tag, length) in enumerate(elements):

@@ -39,7 +39,7 @@ def bind(
 
 
 def _candidates(tree: DocumentTree, node: PatternNode, fixed: frozenset[int] | None) -> Set[int]:
-    """Return the nodes that a pattern node's step matches by itself, of given ones or of all.
+    """Return the nodes that the step of a pattern node matches by itself: of `fixed`, None: of all.
 
     A document may have thousands of matches, which fix most variables; the candidates of the others
     are common to all of them.

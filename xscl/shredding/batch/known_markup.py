@@ -83,7 +83,7 @@ class ReadDocument:
 
     @property
     def skeleton(self) -> Skeleton:
-        """The names and numbers of children of all elements, comments and instructions."""
+        """The tag and the number of children of each element, comment and instruction, in order."""
         if self._skeleton is None:
             self._skeleton = skeleton(self.nodes)
         return self._skeleton
@@ -159,7 +159,10 @@ def _is_plain(text: str) -> bool:
 
 
 def _spans(parts: Sequence[str]) -> tuple[tuple[int, int], ...]:
-    """Return the ranges of the texts of a document's elements; `parts` are texts and bare tags."""
+    """Return for each element the range (begin, end) of its texts, by their numbers.
+
+    `parts` are the texts and bare tags of the document in turns.
+    """
     spans: list[tuple[int, int]] = []
     above: list[int] = []  # the open elements
     for place, tag in enumerate(parts[1::2], 1):

@@ -30,7 +30,7 @@ BUDGET = 3_000_000  # nodes and rows of all cached shapes, with the costs of lin
 LINE = 3  # the cost of a lineage in a shape, which may be the only one that keeps it
 ROWS = 15  # the cost of the cached rows of a place at a node
 LARGEST = 20_000  # nodes of a cached structure at most: items are small, others rarely recur
-SEEN = 100_000  # hashes of shapes that have occurred once, at most
+SEEN = 100_000  # the most hashes kept of shapes that have occurred once
 
 
 class DocumentShape:
@@ -76,7 +76,7 @@ class DocumentShape:
 
     @property
     def packed(self) -> Packed:
-        """The rows common to all documents."""
+        """The packed rows that all documents of the shape have."""
         if self._packed is None:
             pairs, firsts, seconds, valued = columns_of(self.lines, self.structure.parents)
             places = np.full(len(self.lines), -1, np.int32)

@@ -274,7 +274,10 @@ class DocumentWalk:
         return False
 
     def hold(self, conditions: tuple[Condition, ...], node: int) -> bool:
-        """Evaluate conditions at a node, each once; what cannot be evaluated does not hold."""
+        """Return True if all conditions hold at a node; each is evaluated there once.
+
+        A condition that cannot be evaluated does not hold.
+        """
         failed: list[NotEvaluated] = []
         for condition in conditions:
             key = id(condition), node
@@ -349,7 +352,8 @@ class ShapeBatch:
     def __init__(self, shape: DocumentShape) -> None:
         self.shape = shape
         self.documents: list[DocumentWalk] = []  # complete when the evaluation begins
-        self._texts: dict[int, dict[int, str]] = {}  # by node and document, filled on demand
+        # string values by node, then by document; read on demand
+        self._texts: dict[int, dict[int, str]] = {}
         self.rows: list[Packed] = []
         self.owners: list[Sequence[int]] = []
         self._deeper: list[tuple[int, PatternPlace]] = []  # (document, place that matches it)
@@ -598,7 +602,10 @@ class WitnessColumns:
         self._unpack(batches)
 
     def _find(self, together: ShapeBatch) -> None:
-        """Find the matches of some documents of a shape, as packed rows; derived ones apart."""
+        """Find the matches of some documents of one shape, and pack their rows.
+
+        Rows of derived nodes are kept apart, unpacked.
+        """
         together.find(self._automaton.changes)
         shape, documents = together.shape, together.documents
         if shape.packed:
@@ -638,7 +645,7 @@ class WitnessColumns:
         counts = list(map(len, owned))
         owners = np.fromiter(chain.from_iterable(owned), np.int64, sum(counts))
         owners += np.repeat(np.array(first, np.int64), counts)
-        owners = owners.astype(np.min_scalar_type(len(docs)))  # short integers are sorted by radix
+        owners = owners.astype(np.min_scalar_type(len(docs)))  # NumPy sorts them by radix
         order = np.argsort(owners, kind="stable")
         which = np.repeat(np.arange(len(counts)), counts)[order]
         sizes = np.array(list(map(len, pieces))) // (4 * WIDTH)

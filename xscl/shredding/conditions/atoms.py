@@ -301,7 +301,7 @@ def _number(atom: Atom) -> float:
 
 
 def demanded(condition: syntax.Condition) -> Demand:
-    """Return the demands of a condition."""
+    """Return the demands of a condition: the atoms that it needs, and if they prove it."""
     match condition:
         case syntax.ValueTest(path, through=through) if (
             through is not None or not condition.is_comparison

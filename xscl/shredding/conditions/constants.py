@@ -35,7 +35,7 @@ from xscl.language.unparse import unparse
 from xscl.shredding.conditions.atoms import Constant, NodeQuestion, is_plain
 from xscl.shredding.nodes import steps_of
 
-RECENT = 32  # words that are looked for one by one
+RECENT = 32  # the most words that are searched one by one
 GROWTH = 8
 
 _WORD = itemgetter(1)  # an automaton yields the end of a word, and the word
@@ -131,7 +131,7 @@ class AffixIndex:
             del lengths[len(word)]
 
     def within(self, text: str) -> set[str]:
-        """Return the words with which a text begins, or ends."""
+        """Return the words of the set with which a text begins, or with `at_end` ends."""
         live, lengths = self._live, self._lengths.get(text[-1:] if self._at_end else text[:1], ())
         ends = (text[-n:] if self._at_end else text[:n] for n in lengths)
         return {live[end] for end in ends if end in live}
@@ -166,7 +166,7 @@ class ExpressionIndex:
                 self._factors.remove(factor)
 
     def within(self, text: str) -> set[str]:
-        """Return the expressions that match somewhere in a text."""
+        """Return the expressions of the set that match somewhere in a text."""
         factors = self._factors.within(text.casefold()) if len(self._factors) else set()
         if "" in self._by_factor:
             factors = {*factors, ""}
@@ -282,7 +282,7 @@ def numbers(texts: Sequence[str]) -> Iterator[DecimalOrDouble]:
 
 
 class QuestionRegistry:
-    """The constants of all questions that some index asks."""
+    """Finds the one `ConstantSet` of a question that indexes ask; it is made on first use."""
 
     def __init__(self) -> None:
         self._known: WeakValueDictionary[NodeQuestion, ConstantSet] = WeakValueDictionary()

@@ -49,7 +49,10 @@ class Evaluation:
         return self._tree
 
     def holds(self, condition: Residual, item: etree._Element | AttributeNode) -> bool:
-        """Evaluate a residual condition at a node of the document, once; raises NotEvaluated."""
+        """Return True if a residual condition holds at a node of the document; raises NotEvaluated.
+
+        It is evaluated once.
+        """
         start: Item | None = item
         if condition.selects:
             start = self.root
@@ -116,7 +119,7 @@ def evaluation(root: etree._Element) -> Evaluation:
 
 
 def holds_residual(condition: Residual, item: Item) -> bool:
-    """Evaluate a residual condition at a node; raises NotEvaluated."""
+    """Return True if a residual condition holds at an item; raises NotEvaluated."""
     assert not isinstance(item, str), "conditions are tested at elements and attributes"
     element = item.owner if isinstance(item, AttributeNode) else item
     return evaluation(element.getroottree().getroot()).holds(condition, item)

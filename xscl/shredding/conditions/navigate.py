@@ -37,7 +37,7 @@ def select(
 
 
 def holds(condition: syntax.Condition, item: Item) -> bool:
-    """Evaluate a condition at an item; what cannot be evaluated does not hold."""
+    """Return True if a condition holds at an item; one that cannot be evaluated does not."""
     try:
         return evaluate(condition, item)
     except NotEvaluated:
@@ -55,7 +55,10 @@ def evaluate(
     item: Item,
     residual: Callable[[syntax.Residual, Item], bool] = _holds_residual,
 ) -> bool:
-    """Evaluate a condition at an item, residual ones by a function; raises NotEvaluated."""
+    """Return True if a condition holds at an item; raises NotEvaluated.
+
+    `residual` evaluates residual conditions.
+    """
     match condition:
         case syntax.Exists(path):
             failed: list[NotEvaluated] = []
@@ -111,7 +114,10 @@ def _some(
 
 
 def text_holds(condition: syntax.ValueTest, texts: Iterable[str]) -> bool:
-    """Evaluate a condition on the texts of the nodes that its path selects; raises NotEvaluated."""
+    """Return True if a condition holds for the texts of the nodes that its path selects.
+
+    Raises NotEvaluated.
+    """
     if condition.through is not None:
         try:
             texts = values_through(condition.through)([*texts])
@@ -181,7 +187,7 @@ def _texts(item: Item, deep: bool) -> Iterator[str]:
 
 
 def _distinct(items: Iterator[Item]) -> Iterator[Item]:
-    """Drop repeated elements, which `//` below `//` causes; other items never repeat."""
+    """Yield items without repeated elements, which `//` below `//` causes; others never repeat."""
     seen: set[tuple[int, str]] = set()
     kept: list[Item] = []
     for item in items:

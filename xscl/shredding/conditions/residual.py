@@ -64,7 +64,7 @@ def compiled(
 
     Comparisons of a number with a text are counted in `one_sided`.
 
-    The node of a decorated operand is found under its text, `$1.x`.
+    An operand such as `$1.x` is a leaf, whose node is found under this text.
     """
     columns = _LeafColumns()
     counted = OneSidedNumbers() if one_sided is None else one_sided

@@ -36,7 +36,7 @@ class Tally(NamedTuple):
 
 
 class ExpressionTallies:
-    """The documents in which expressions were not evaluated since the engine was opened."""
+    """Counts by expression the documents in which it was not evaluated since the engine's start."""
 
     def __init__(self) -> None:
         self._tallies: OrderedDict[str, Tally] = OrderedDict()

@@ -261,7 +261,7 @@ def _extreme(sign: str) -> Callable[[Work, Items], Any]:
                 return one
             if compare(sign, one, best):
                 best = one
-        compare("<=", best, best)  # raises for what has no order
+        compare("<=", best, best)  # raises an error if the values have no order
         return best
 
     return applied

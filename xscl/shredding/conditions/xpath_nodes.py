@@ -60,7 +60,7 @@ class Node:
         return self.kind == "document" or (self.kind == "element" and len(self.value) > 0)
 
     def text(self) -> str:
-        """Return the string value."""
+        """Return the string value of the node."""
         found = self._text
         if found is None:
             match self.kind:
