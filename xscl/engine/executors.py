@@ -100,7 +100,10 @@ class Executors(Protocol):
         """
 
     def forget(self) -> None:
-        """Delete the files from which executors read documents and plan; for use in `changing`."""
+        """Delete all files of executors, with documents, plans and state.
+
+        The caller is in `changing`.
+        """
 
     def stop(self) -> None:
         """End a running `evaluate`; may be called from any thread and from a signal handler."""

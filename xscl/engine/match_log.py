@@ -173,7 +173,7 @@ class MatchLog:
     def at(self, position: int, mine: Callable[[Subscription], bool]) -> list[Match]:
         """Return the matches of the result at a position, of subscriptions for which `mine` holds.
 
-        Empty if the result is not kept.
+        Empty if the result is not kept.  Raises StoreError if its composites are not.
         """
         rows = results_between(self._store, position, position, limit=1)
         return list(self._matches(rows, self._subscribers(rows, mine)))
