@@ -348,7 +348,7 @@ def _first(*values: Callable[[], Any]) -> Any:
 
 
 def _choices(*sequences: Iterable[Any]) -> Iterable[tuple[Any, ...]]:
-    """Return every choice of items, one of each sequence."""
+    """Return every choice of items, one of each sequence; many choices spend steps of a budget."""
     each = [tuple(sequence) for sequence in sequences]
     count = prod(map(len, each))
     if count > CHOICES:

@@ -85,7 +85,7 @@ def ways(tree: PatternTree, mark: str) -> list[PatternTree]:
 
 
 def components_of(tree: PatternTree) -> list[int]:
-    """Return the components of single events, in the order of the text."""
+    """Return the components of the single events (`One`) in a tree, in the order of the text."""
     return [one.component for one in trees_in(tree) if isinstance(one, One)]
 
 

@@ -147,7 +147,7 @@ class EngineStreams:
         return [self.instants.described(name, now) for name in known if is_calendar(name)]
 
     def pass_instants(self, time: int, arrival: int | None = None) -> int:
-        """Emit the instants before a time; return how many they are.
+        """Emit the instants before a time; return the number of them.
 
         They arrive one after the other or, in an engine whose arrivals are numbered by its user,
         all with the number ``arrival``.

@@ -271,7 +271,7 @@ class PatternMatchMOp(SharedRuns):
         return made
 
     def _by_key(self, event: Happened) -> Iterator[tuple[Any, Happened]]:
-        """Yield (partition, rows of the event in it) where the event has rows."""
+        """Yield (partition, the event with its rows there) for each partition that has some."""
         assert self._keys is not None
         found: dict[Any, Happened] = {}
         for input, one in event.items():
@@ -284,7 +284,7 @@ class PatternMatchMOp(SharedRuns):
     def _meetings(
         self, now: int, apart: Mapping[Any, list[Happened]]
     ) -> list[tuple[Any, int, list[Happened]]]:
-        """Return (partition, state, those of its events in `apart` that concern the runs)."""
+        """Return (partition, state, events in `apart` that concern its runs) if there are some."""
         meetings: list[tuple[Any, int, list[Happened]]] = []
         tried = 0
         for key, events in apart.items():
@@ -635,7 +635,7 @@ class PatternMatchMOp(SharedRuns):
             policies.forget()
 
     def _replace(self, made: Iterable[Run]) -> None:
-        """Drop the runs that have taken the same steps as runs `made` now, by earlier events."""
+        """Drop older runs with the partition and `steps` of a run in ``made``, for its queries."""
         newer: dict[Hashable, int] = {}
         key = self._policies.key
         for run in made:
@@ -652,7 +652,7 @@ class PatternMatchMOp(SharedRuns):
     # -- queries ---------------------------------------------------------------------------
 
     def _spanning(self, span: int, distance: int) -> int:
-        """Return the queries whose bound of unordered part number `span` exceeds a distance."""
+        """Return the queries whose bound of unordered part `span` is above a distance in ticks."""
         place, found = self._shape.spans + span, 0
         for constants, queries in self._queries.constants.queries.items():
             if distance < constants[place]:
