@@ -279,7 +279,7 @@ class Engine:
         )
 
     def import_air(self, name: str, text: str) -> None:
-        """Add the query of an AIR document, see `export`; raises AlgebraError, NameTaken."""
+        """Register the query of an AIR document (`export`); raises AlgebraError, NameTaken."""
         self.register(name, from_xml(text, self.functions))
 
     def export(self, name: str) -> str:

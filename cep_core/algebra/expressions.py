@@ -421,7 +421,7 @@ class _Literals:
 
 
 def _is_literal(node: Expression) -> bool:
-    """Return True for a literal in decimal form."""
+    """Return True for a literal in decimal form, also behind signs."""
     while isinstance(node, Negative):
         node = node.operand
     return isinstance(node, Parameter) and node.kind is BoundedDecimal

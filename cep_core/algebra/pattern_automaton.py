@@ -1,7 +1,8 @@
 """The automaton of a pattern: what may be taken next, derived from the tree.
 
 A state is the rest of the tree.  A *move* takes one event of a component and leads to another
-state.  Marks and paces say which moves an event in between ends, and which are preferred to it.
+state.  Marks and paces say which moves end when an event comes in between, and which move is
+preferred to which.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from cep_core.algebra.operands import with_operands
 from cep_core.errors import AlgebraError
 
 MOST_STATES = 1_000
-MOST_WAYS = 500  # ways out of one state, or through a tree without taking an event
+MOST_WAYS = 500  # the most ways out of one state, or through a tree without taking an event
 Absences: TypeAlias = tuple[pattern_tree.Absent, ...]
 _EMPTY = pattern_tree.Chain(())
 T = TypeVar("T")

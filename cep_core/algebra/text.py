@@ -266,7 +266,10 @@ def _aggregates(node: algebra.GroupAggregate, say: Words) -> str:
 
 
 def _words_over(sources: Sequence[Node], said: LiteralValues) -> Words:
-    """Return the words for expressions over the rows of one source, or over pairs of two."""
+    """Return the writer of expressions over the rows of one source, or over pairs of two.
+
+    ``said`` has the values of literals.
+    """
     *older, newer = [source.schema.names for source in sources] or [()]
     return Words(said, older[0] if older else (), newer, paired=bool(older))
 

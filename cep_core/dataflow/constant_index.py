@@ -41,7 +41,7 @@ class ConstantTest(NamedTuple):
 
 
 class ConstantIndex:
-    """An index of queries by their constants; finds the queries for which a test of these holds.
+    """An index of queries by their constants; finds the queries whose constants satisfy tests.
 
     A set of queries is a mask, in which each query has a bit.
     """
@@ -166,7 +166,7 @@ class _Ladder:
     def holding(self, holds: Holds, cells: tuple[Any, ...], row: Row) -> int:
         """Return the mask of the queries for which a test holds.
 
-        As they are ordered by a constant, these are all before an index, or all from it on.
+        Queries are ordered by one constant: these are all before an index, or all from it on.
         """
         constants = self._constants
         first = holds(cells, row, constants[0])

@@ -189,7 +189,7 @@ class MOp(ABC):
     def load(self, row: Row, operators: list[Operator], side: int = 0) -> None:
         """Add a saved row to the state of some of the operators.
 
-        ``side`` is the input whose row it is, of m-ops that keep rows of two.
+        ``side`` is the number of the input that the row came from, if the m-op keeps rows of two.
         """
         raise AssertionError(f"{self.label} keeps nothing")
 

@@ -67,9 +67,9 @@ class PredicateIndex(Generic[Target]):
         return len(self.definitions)
 
     def add(self, definition: BoundPredicate, target: Target) -> None:
-        """Add a target under its predicate, in constant time (amortised), but for a sorted list's.
+        """Add a target under its predicate; if it raises, the index is unchanged.
 
-        If it raises, the index is unchanged.
+        It takes amortised constant time, apart from an insertion into a sorted list.
         """
         for place in places_of(definition, target):
             self._enter(place)

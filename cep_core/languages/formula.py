@@ -67,7 +67,7 @@ class _Formula:
         return items[0] if len(items) == 1 else ex.And(tuple(items), span=items[0].span)
 
     def _beside(self, between: str, read: Callable[[], ex.Expression]) -> list[ex.Expression]:
-        """Return the expressions that ``read`` reads, one after each `between`.
+        """Return the expressions that ``read`` reads one by one, with `between` between them.
 
         Each begins at the same `depth` of the reader; afterwards that is the largest depth reached.
         """

@@ -133,7 +133,8 @@ def split(
         if between.strip():
             before = between
         if kind in ("verbatim", "calendar"):
-            shape.append(found[0].replace("\0", "?"))  # in a calendar, which is refused
+            # \0 marks a literal; a calendar that has it is refused
+            shape.append(found[0].replace("\0", "?"))
         else:
             value = _value(found, kind, text, ticks_per_second)
             values.append(value)

@@ -29,7 +29,7 @@ from cep_core.dataflow.predicates import BoundPredicate, BoundShape
 from cep_core.events import Row
 
 _MASKED = 64  # a membership is a mask if all its slots are below this
-_MOST_MASKS = 1_000  # memberships of an input whose masks are cached
+_MOST_MASKS = 1_000  # the most memberships of an input whose masks are cached
 
 
 class QueryMasks:

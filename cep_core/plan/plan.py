@@ -153,7 +153,7 @@ class Plan:
         yield from self._active.values()
 
     def seconds(self) -> dict[str, float]:
-        """Return the time that was spent in each m-op since it was made, by label.
+        """Return the seconds that were spent in each m-op since it was made, by label.
 
         The time of an m-op contains that of those which take its rows at once, as selections do.
         That of an AN-index is divided among its states.

@@ -21,7 +21,7 @@ from cep_core.rewrite.cost import MOST_KEPT, StreamRates, estimate, optimal_next
 from cep_core.rewrite.sequences import as_sequences, bound_of, components_of, ways
 
 RewriteRule: TypeAlias = Callable[[Node, StreamRates], Node]
-_MOST_COMPARED = 16  # the most operands of a sequence of which all forms are compared
+_MOST_COMPARED = 16  # with more operands not all forms of a sequence are compared
 
 
 def rewritten(node: Node, rates: StreamRates) -> Node:

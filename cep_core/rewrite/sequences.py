@@ -261,9 +261,9 @@ class _Sequence:
 
 
 def _is_time(one: Conjunct, component: int) -> bool:
-    """Return True if a condition bounds the time from another component to the end of this one.
+    """Return True if a condition bounds the time from another component's event to this one's.
 
-    If an event fails it, so do all later events.
+    If an event of ``component`` fails it, so do all later events.
     """
     if one.lasting is None:
         return False

@@ -62,7 +62,10 @@ class CompiledShape:
         )
 
     def published(self, publishes: str | None) -> list[str]:
-        """Return the streams that a query publishes, its inner ones first."""
+        """Return the names of the streams that a query publishes, those of its inner queries first.
+
+        ``publishes`` is the name for its own results, None without one.
+        """
         return [*self.inner, *([publishes] if publishes else [])]
 
 
@@ -105,7 +108,7 @@ class RegisteredQuery:
 
 
 class RegisteredQueries:
-    """The queries of an engine, and the streams that they publish."""
+    """The queries that an engine has registered, and the streams that they publish."""
 
     def __init__(
         self,
@@ -284,9 +287,9 @@ class RegisteredQueries:
         return CompiledShape(prepared.reads, (*prepared.inner,), steps, outputs, schemas, doubles)
 
     def _pushed(self, prepared: AlgebraQuery) -> Node:
-        """Return a query's algebra, rewritten by the rates of streams, unless it has inner queries.
+        """Return a query's algebra after rewriting by the rates of streams.
 
-        In patterns that rewriting leaves, predicates are pushed down.
+        Predicates are pushed down into the patterns in it.  With inner queries it stays as it is.
         """
         if prepared.inner:
             return prepared.node

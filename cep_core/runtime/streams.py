@@ -167,7 +167,7 @@ class EngineStreams:
         return [name for name, one in self.by_name.items() if one.operator.mop is not None]
 
     def fault(self, event: Event, names: tuple[str, ...]) -> str | None:
-        """Return why an event cannot be taken in, or None."""
+        """Return why an event of the streams ``names`` is rejected, as text; None if it is not."""
         if not names:
             return "it names no stream"
         for name in names:

@@ -121,7 +121,7 @@ class _Drawing:
     def _wait(
         self, state: Element, schema: Schema, right: Node, filter: ex.Expression | None = None
     ) -> None:
-        """Write the schema, the input and the filter edge of a state."""
+        """Write the schema, the right input and the edge of ``filter``, if any, into ``state``."""
         _add_schema(state, schema)
         stream, after = _below_unary(right, _Unary())
         if not isinstance(stream, Stream):

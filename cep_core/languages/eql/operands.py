@@ -53,7 +53,7 @@ class OperandReader(ComponentReader):
     noun: ClassVar[str] = "stream"
 
     def pattern(self) -> ReadPattern:
-        """Read sequences, with | between them."""
+        """Read the pattern: a sequence, or several with | between them."""
         tree = self._merged(self._alternatives())
         for group in self.groups.values():
             group.tree = self._merged(group.tree)
@@ -101,9 +101,10 @@ class OperandReader(ComponentReader):
     # -- moments and exceptions ------------------------------------------------------------
 
     def _grouped(self, tree: PatternTree, first: int, time: Expression | None) -> PatternTree:
-        """Return the component of a new group of the tree, whose components begin with ``first``.
+        """Return the component that stands for the tree, which becomes a new group.
 
-        ``time`` is the duration behind `@`, None without one; x @ s @ t is x @ (s + t).
+        ``first`` is the number of its first component.  ``time`` is the duration behind `@`, None
+        without one; x @ s @ t is x @ (s + t).
         """
         known = self.groups.get(tree.component) if isinstance(tree, One) else None
         if known is not None and time is not None and known.time and not known.guards:

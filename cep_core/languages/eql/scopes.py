@@ -110,10 +110,10 @@ class Scopes:
     def _guarding(
         self, guard: int, conditions: Sequence[ex.Expression], kinds: list[type], guards: list[int]
     ) -> tuple[Node, ex.Expression]:
-        """Return the rows of a guard, and the condition under which one of them ends the moment.
+        """Return the rows of a ``guard``, and the condition under which a row ends the moment.
 
-        The condition reads the row of the group as side 1.  Several guards are one input: rows have
-        the columns of all of them, and the number of the guard.
+        The condition reads the row of the group as side 1.  Several ``guards`` are one input: its
+        rows have the columns of all, of the types ``kinds``, and the number of the guard.
         """
         node = self.variables.all[guard].node
         width, first = len(node.schema), 0

@@ -176,7 +176,7 @@ class ComponentReader:
         return Loop(tree, least, most, pace, inner)
 
     def _every(self, tree: PatternTree, start: LanguageToken) -> PatternTree:
-        """Return the loop of a part behind EVERY, the token ``start``."""
+        """Return the loop that EVERY, the token ``start``, makes of the part behind it."""
         if empties(tree):
             raise AlgebraError("EVERY needs some event that has to occur", span=start.span)
         return Loop(tree, 1, pace="every")
@@ -197,7 +197,7 @@ class ComponentReader:
         return Choice(tuple(parts))
 
     def _unordered(self, first: PatternTree) -> PatternTree:
-        """Read AND and the components behind ``first``, and WITHIN, which bounds their ends."""
+        """Read AND and the components behind ``first``; WITHIN bounds how far apart they end."""
         reader, parts = self.reader, [first]
         span = reader.token.span
         while self._take_clause("AND"):
@@ -333,7 +333,8 @@ class ComponentReader:
     def _goes_on(self, named: bool) -> bool:
         """Return True if the next word, a pace or a mark, is no variable.
 
-        It is none if no variable may stand here (``named``), or if more of the item follows it.
+        It is one if a variable may stand here (``named``), unless a name, a comma, `)` or `|`
+        follows it.
         """
         after = self._after()
         if self.names_first or not named:

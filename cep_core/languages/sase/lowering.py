@@ -158,7 +158,10 @@ class PatternLowering:
         return self._projected(node, columns, places)
 
     def _all(self) -> list[ResultItem]:
-        """Return the attributes of all components that are not negated, and of runs the count."""
+        """Return the attributes of all components that are not negated.
+
+        For a run they are those of its last event, and the number of its events.
+        """
         found: list[tuple[PatternVariable, str, Expression]] = []
         for one in self.variables.positive():
             role: Any = "last" if one.repeated else "value"

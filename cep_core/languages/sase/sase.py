@@ -135,7 +135,7 @@ class _Query:
         return strategy, condition
 
     def _refuse_unknown_strategy(self) -> None:
-        """Raise QueryError at a name with a brace, which only a strategy has, behind it."""
+        """Raise QueryError if a name is next and a brace behind it: such a strategy is unknown."""
         reader = self.reader
         texts = [token.text for token in reader.tokens[reader.at + 1 :]]
         if texts[:1] == ["("] and ")" in texts:

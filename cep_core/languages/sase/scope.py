@@ -160,7 +160,10 @@ class Variables:
         return next((one for one in self.all if one.name == name), None)
 
     def resolve(self, decorator: str | None, name: str, span: Extent) -> ex.Expression:
-        """Resolve an attribute that is written without a variable."""
+        """Return the column of an attribute without a variable before it.
+
+        Raises AlgebraError unless it is an attribute of exactly one component, negated ones apart.
+        """
         if decorator is not None:
             raise AlgebraError(
                 f"${decorator}. has no meaning in SASE",

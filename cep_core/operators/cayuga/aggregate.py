@@ -106,7 +106,7 @@ class Share:
         return taken
 
     def put(self, row: Row, members: Members) -> Row:
-        """Add a row of the streams ``members``; return the key of its group, the grouped values."""
+        """Add a row of the streams ``members``; return its values of the columns to group by."""
         definition = self.definition
         inputs = definition.inputs.shape(None, row, definition.inputs.constants)
         values = tuple([row[VALUES + column] for column in definition.group_by])

@@ -120,7 +120,7 @@ class OuterJoinMOp(SlotWiseMOp, OrderedMOp):
             self.active.leave(self)
 
     def _forget(self, one: UnpairedRow, slots: Collection[int]) -> None:
-        """Remove the queries of some slots from a left row; drop it if none is left.
+        """Remove the queries of some slots from a left row; drop the row if it has no others.
 
         A right row, which all queries share, is dropped.
         """

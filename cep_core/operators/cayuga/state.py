@@ -305,9 +305,9 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
 def _bounds_of(
     disjuncts: Sequence[IndexedDisjunct], constants: Sequence[Any]
 ) -> list[tuple[int, int]]:
-    """Return (place of a time in an instance, largest bound in ticks) by which instances end.
+    """Return (index of a time in an instance's row, most ticks since then) for all its bounds.
 
-    Only places that all disjuncts bound are among them.
+    Only times that all disjuncts bound are among them.
     """
     found: list[dict[int, int]] = []
     for disjunct in disjuncts:

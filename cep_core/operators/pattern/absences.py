@@ -25,7 +25,10 @@ Bounds: TypeAlias = tuple[Any, ...]
 
 
 class AbsentEvents:
-    """Rows of the components that must be absent, with the queries that select them."""
+    """Rows of the components that must be absent, with the queries that select them.
+
+    `happened` finds the queries for which one of the rows is in a gap of a run.
+    """
 
     def __init__(self, shape: MatchShape, queries: QueryMasks) -> None:
         self._shape, self._queries = shape, queries
@@ -36,7 +39,7 @@ class AbsentEvents:
         self._tried = Counter[int]()  # tested rows of this epoch, by the mask of their queries
         self._asked: list[tuple[int, list[tuple[Row, int]], int | None]] = []  # not counted yet
         self._all_tried = 0  # an upper bound of the rows tested for any query that is not given up
-        self.given_up = 0  # the mask of the queries over the bound
+        self.given_up = 0  # the mask of the queries that have too many rows to test
 
     def __iter__(self) -> Iterator[tuple[int, Row, int]]:
         for component, found in self._rows.items():

@@ -1,8 +1,8 @@
 """The conditions of a pattern, and when they are tested.
 
 A condition belongs to the last of its components, in the order of the text, and is tested with each
-event that this takes; components without an event are null.  Those that read a whole run (its
-last event, its aggregates) are tested with each event of later components, and at the end.
+event that this component takes; components without an event are null.  Conditions on a whole run
+(its last event, its aggregates) are tested with each event of later components, and at the end.
 Between components of one unordered part a condition is tested when the last of them comes.
 
 The events that a run has taken are a *cell* for each component: a row; of a repeated component the
@@ -257,9 +257,10 @@ class MatchShape:
         return f"({self.source(part)} if m[{part.component}] is not None else None)"
 
     def source(self, part: Part, current: int | None = None, cells: str = "m[{}]") -> str:
-        """Return the source of a part; a row x is tested for the `current` component, if any.
+        """Return the source of a part's value; `x` is the row that is tested for ``current``.
 
-        ``cells`` is the source of a component's cell, with `{}` for the component.
+        That is a component, None without such a row.  ``cells`` is the source of a component's
+        cell, with `{}` for the component.
         """
         component, role = part.component, part.role
         cell = cells.format(component)

@@ -231,7 +231,7 @@ class PatternMatchMOp(SharedRuns):
                 del made[key]
 
     def _begin_anew(self, made: dict[Hashable, Run]) -> None:
-        """Drop all runs of queries with too many runs in this epoch, in which ``made`` came."""
+        """Drop the kept runs, and those ``made`` now, of queries that made too many runs now."""
         self._count(made)
         over = self._over
         self._over, self._next_count = 0, RUNS + 1

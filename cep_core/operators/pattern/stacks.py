@@ -301,7 +301,10 @@ class ActiveStacks(SharedRuns):
         return found
 
     def _deliver(self, found: Iterable[tuple[int, tuple[Row, ...]]]) -> None:
-        """Emit (mask of queries, rows) for the queries whose window and constants the rows meet."""
+        """Emit the match of each (mask of queries, rows) to those queries of the mask that have it.
+
+        These are the queries whose window and constants the rows satisfy.
+        """
         queries = self._queries
         whole: list[tuple[int, tuple[Row, ...]]] = []
         conditions = self._shape.constant_conditions
