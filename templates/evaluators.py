@@ -48,7 +48,7 @@ class EvaluationError(Exception):
 # -- NumPy ---------------------------------------------------------------------------------
 
 MOST_PLANNED = 1024
-"""Plans that are kept; the least recently used one is evicted.  One takes 45 kB."""
+"""The most plans that are kept; the least recently used one is evicted.  One takes 45 kB."""
 
 
 class SmallBatch:
@@ -183,7 +183,7 @@ class _PlannedQueries:
         # written serves; the optimizer's search takes half of the time of planning.  The setting
         # is global in DuckDB: another reason for a database of their own.
         self._connection.execute("SET disabled_optimizers = 'join_order'")
-        self._connection.execute("SET enable_external_access = false")  # locks `temp_directory`
+        self._connection.execute("SET enable_external_access = false")  # fixes `temp_directory`
         self._lent: dict[str, _Holder] = {}
         # The least recently used plan is the first.
         self._statements: dict[JoinGraph, tuple[str, duckdb.Statement]] = {}

@@ -125,8 +125,8 @@ class BatchJoin:
         self._apart = apart
         self._part = part
         self._bounded = BoundedAnswers(self.documents, evaluator, of_one, most)
-        self._answers = 0  # rows of all R_out
-        self.made: dict[str, list[Columns]] = {}  # R_vj
+        self._answers = 0  # the number of rows of R_out of all templates
+        self.made: dict[str, list[Columns]] = {}  # R_vj in parts, by the name of the pass
 
     def take(self, found: Iterable[tuple[TemplateRows, Columns]]) -> None:
         """Add rows of R_out to those of their templates, as they are yielded in parts.

@@ -392,8 +392,9 @@ class VariablePairs:
         self._storage = storage
         self._new = new
         self._variables: dict[str, int] = {}
-        self._definitions: list[str | None] = [None]  # by number
-        self._firsts, self._seconds = array("q", [0]), array("q", [0])  # variables
+        self._definitions: list[str | None] = [None]  # by the number of a variable
+        # by the number of a pair: the numbers of its variables
+        self._firsts, self._seconds = array("q", [0]), array("q", [0])
         self._rows, self._valued = array("q", [0]), array("q", [0])
         # pair numbers by the numbers of both variables: `NUMBERS`
         self._numbers: dict[int, int] = {}

@@ -242,10 +242,11 @@ class TemplateRows:
         self.alone = (self,)  # the shared entry of `TemplateIndex` for pairs of this template only
         self.columns: list[dict[int, int]] = [{} for _ in graph.pairs]
         self._sides = [graph.nodes[child].side for _, child in graph.pairs]
-        # the places whose pair ends in a node with an equality
+        # indexes in `places` of the pairs that end in a node with an equality
         self._equal = [at for at, (_, child) in enumerate(graph.pairs) if child in graph.equal]
-        self.others = len(self._equal) < len(self.columns)  # some child of a pair has no equality
-        self.places = [f"p{place}" for place, _ in enumerate(graph.pairs)]  # names of columns
+        # True if some pair ends in a node without an equality
+        self.others = len(self._equal) < len(self.columns)
+        self.places = [f"p{place}" for place, _ in enumerate(graph.pairs)]  # columns of R_T
         joins = [f"e{place}" for place, _ in enumerate(graph.equalities)]
         self._asked = joins or self.places
         self.names = ("qid", *self.places, *joins, "op", "lower", "wl", "keep")
@@ -446,7 +447,7 @@ class TemplateIndex:
     """All templates, indexed by the pairs of variables of their rows."""
 
     def __init__(self) -> None:
-        self._templates: tuple[_ByPair, _ByPair] = ({}, {})  # with one side, with two
+        self._templates: tuple[_ByPair, _ByPair] = ({}, {})  # templates with one side, with two
 
     def add(self, members: TemplateRows, pairs: Iterable[int]) -> None:
         """Index the template of `members` by `pairs`, the pairs of variables of an added row."""
@@ -481,7 +482,7 @@ class TemplateIndex:
         templates = self._templates[two_sided]
         if not templates:
             return []
-        groups = set(map(templates.get, pairs))  # few distinct ones
+        groups = set(map(templates.get, pairs))  # many pairs share a group of templates
         found = {
             members.template.number: members
             for group in groups

@@ -451,7 +451,7 @@ def _by_link(columns: Columns) -> tuple[Column, Column]:
         order: Column = np.argsort(codes, kind="stable")
         codes = codes[order]
         first = steps(codes, columns["key"][order])
-        if len(steps(codes)) == len(first):  # nearly always
+        if len(steps(codes)) == len(first):  # nearly always: no two links differ in `key` alone
             return order, first
     order = np.lexsort(parts[::-1])
     return order, steps(*(part[order] for part in parts))

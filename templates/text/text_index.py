@@ -47,8 +47,8 @@ class TextIndex:
         self._role = role
         self._wholes, self._lists = SuperstringIndex(), InvertedIndex(words=role == "words")
         self._made = self._wholes if role == "whole" else self._lists
-        self._numbers: dict[int, int] = {}  # by key
-        self._keys: dict[int, int] = {}  # by number
+        self._numbers: dict[int, int] = {}  # by key of a text: its number in the index
+        self._keys: dict[int, int] = {}  # by number of a text: its key
         self._texts: dict[int, str] = {}
         self._next = 0
         self._text_bytes = 0

@@ -263,7 +263,7 @@ def _candidates(
             fit = 2
         else:
             continue
-        is_own = any(len(label) < len(stream) for stream, label in seen)  # without its owner
+        is_own = any(len(label) < len(stream) for stream, label in seen)  # no owner in label
         yield _Candidate((fit, not is_own), name, names[0], streams)
 
 

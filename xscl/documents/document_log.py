@@ -324,7 +324,7 @@ class _Batch:
         self.id_hashes = hashes_of(given.ids)
         self.ts = np.array(given.timestamps, np.int64)
         self.taken = np.ones(len(given), np.bool_)
-        self.unread = np.full(len(given), elsewhere is None)  # not parsed by executors
+        self.unread = np.full(len(given), elsewhere is None)  # True: no executor has parsed it
         if elsewhere is not None:
             self.unread[sorted(elsewhere.refused)] = True
         self.read: dict[int, ReadDocument] = {}

@@ -173,9 +173,9 @@ def compares(text: str, comparison: str, constant: str | float) -> bool:
 
 
 TREES = 256
-"""Documents at most."""
+"""The most documents in a `TreeCache`."""
 NODES = 500_000
-"""Nodes at most, except of a single document; each takes some 300 bytes."""
+"""The most nodes in a `TreeCache`, unless one document has more; each takes some 300 bytes."""
 
 
 class TreeCache:

@@ -158,8 +158,8 @@ class IndexedPlaces:
     def __init__(self, parent: PatternPlace, state: AutomatonState) -> None:
         self.parent = parent
         self.state = state
-        self.structural = ConditionIndex()  # by the structure alone
-        self.valued = ConditionIndex()
+        self.structural = ConditionIndex()  # of places whose conditions test the structure only
+        self.valued = ConditionIndex()  # of the other places
 
     def index_of(self, place: PatternPlace) -> ConditionIndex:
         """Return the index that has a place: `structural` or `valued`, as its conditions are."""

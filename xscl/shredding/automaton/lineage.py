@@ -146,7 +146,7 @@ class Lineage:
                 self._wide = self._wide | dict.fromkeys(more)
         self.derived: list[PairEntry] = []
         self.rows = _NONE
-        self.count = 0  # of rows
+        self.count = 0  # the number of rows
         self.valued = False  # whether some row needs the value of the node
         if entries := list(self._entries()):
             self._bind(entries)
@@ -164,7 +164,7 @@ class Lineage:
     def _bind(self, entries: Sequence[PairEntry]) -> None:
         """Assemble the rows of entries at this node; list the entries of derived nodes."""
         pairs, levels, valued = array("i"), array("i"), array("b")
-        above = range(-1, self.depth)  # by depth: the depth of the node above
+        above = range(-1, self.depth)  # by depth of a node: the depth of its parent
         for entry in entries:
             if entry.derived is not None:
                 self.derived.append(entry)

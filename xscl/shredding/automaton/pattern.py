@@ -168,7 +168,7 @@ def _canonical_path(path: syntax.Path) -> syntax.Path:
 # -- Definitions read back ---------------------------------------------------------------
 
 MOST = 10_000
-"""Forms of steps that are cached."""
+"""The most forms of steps that are cached."""
 # No group is repeated with `*+`: Python before 3.11.5 matches it wrongly (gh-106052).
 _TEXT = r"""[^]\["'({-]++ | -(?!-) | \((?!:) | "[^"]*" | (?<![\w.'])'[^']*'"""
 _STEP = re.compile(

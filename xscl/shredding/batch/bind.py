@@ -16,7 +16,7 @@ from xscl.shredding.conditions.navigate import holds
 from xscl.shredding.nodes import DocumentTree, keys_of
 
 DOCUMENT = frozenset({-1})
-"""The number above the root, as the nodes that a step may begin at."""
+"""The document node, -1, as the set of nodes at which the first step begins."""
 
 
 def bind(

@@ -27,7 +27,7 @@ from xscl.shredding.nodes import string_value
 LONGEST = 1 << 14
 """Bytes of a document up to which it is split: in long ones the tags cost less."""
 MOST = 1_000
-"""Sequences of tags that are known at the same time."""
+"""The most sequences of tags that a `MarkupCache` knows at a time."""
 _TAG = re.compile("(<[^<>]*>)")
 _BARE = re.compile(r"(?:</?[^\s\"'=<>/!?&]+/?>)+")
 _ODD = bytes({*range(0x20)} - {0x09, 0x0A}) + b"&"

@@ -45,10 +45,10 @@ class DocumentShape:
         self, automaton: Automaton, streams: tuple[str, ...], structure: Structure
     ) -> None:
         self.structure = structure
-        self.cache: DocumentShapes | None = None  # that the shape is in
+        self.cache: DocumentShapes | None = None  # the cache that the shape is in
         # by (place, node): the rows of the place there, and of all places below
         self.rows: dict[tuple[PatternPlace, int], Packed] = {}
-        self.views: dict[tuple[Hashable, int], Any] = {}  # by index and node: see `IndexView`
+        self.views: dict[tuple[Hashable, int], Any] = {}  # `IndexView`s by index and node
         self.shown = -1  # the automaton's number of changes when rows and views were cached
         self.wanted: dict[int, int] = {}  # by node, if rows need its value: an index from 0
         self.learn(automaton, streams)

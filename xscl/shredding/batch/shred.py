@@ -244,7 +244,7 @@ class DocumentWalk:
         self._derived: dict[tuple[Operand, int], list[tuple[int, str]]] = {}
         self._budgets: dict[Operand, Budget] = {}
         self._made = 0
-        self.residuals: Evaluation | None = None  # made with the first one
+        self.residuals: Evaluation | None = None  # made for the first residual condition
 
     def item(self, number: int) -> etree._Element | AttributeNode:
         """Return the element or attribute that is the node `number`."""
@@ -632,7 +632,7 @@ class WitnessColumns:
         widths: list[int] = []  # by document, the number of values that its shape wants
         pieces: list[Packed] = []
         owned: list[Sequence[int]] = []
-        first: list[int] = []  # by piece of rows, the first document of its batch
+        first: list[int] = []  # by piece of rows: where its batch begins in `docs`
         for together in batches:
             pieces += together.rows
             owned += together.owners

@@ -49,7 +49,7 @@ class SubstringIndex:
     def __init__(self) -> None:
         self._live: set[str] = set()
         self._recent: list[str] = []
-        self._built: list[ahocorasick.Automaton] = []  # the largest first
+        self._built: list[ahocorasick.Automaton] = []  # the automata, the largest first
         self._read = 0  # texts that took several searches since all words were in one automaton
 
     def __len__(self) -> int:
@@ -216,7 +216,7 @@ class ConstantSet:
             case "matches":
                 self._index = ExpressionIndex(question.flags)
             case _:
-                pass  # by hash, or by order
+                pass  # equality is found by hash, order by `BoundLevel`
 
     def learn(self, constant: Constant) -> Constant:
         """Register a constant, or one more use of a known one; return the stored equal object.

@@ -22,7 +22,7 @@ from xscl.shredding.conditions.xpath_values import ERRORS, STEPS, Failure, OverB
 from xscl.shredding.nodes import AttributeNode, Item
 
 DOCUMENTS = 4
-"""Documents whose nodes and selections are kept."""
+"""The number of documents whose `Evaluation` is cached."""
 
 _log = logging.getLogger(__name__)
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 MOST = 1_000
-"""Expressions that are counted: those that failed last."""
+"""The most expressions that are counted: those that failed last."""
 LONGEST = 200
-"""Characters of a reason."""
+"""The most characters of a reason; a longer one is cut."""
 
 
 class NotEvaluated(Exception):

@@ -55,9 +55,9 @@ Items: TypeAlias = "list[Any]"
 STEPS = 200_000
 """Steps of one expression in one document: nodes visited, items and pairs of items handled."""
 DIGITS = 4_000
-"""Characters of a whole or decimal number."""
+"""The most characters of a whole or decimal number."""
 _EXACT = 2**53
-"""From here on not every whole number is a double."""
+"""From this number on not every whole number is a double."""
 CHARACTERS = 100
 """Characters that are read or written in one step."""
 
