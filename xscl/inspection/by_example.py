@@ -111,9 +111,9 @@ def query_of(
     window: str,
     is_ordered: bool = True,
 ) -> str:
-    """Return the query for documents that share some leaves and differ in others.
+    """Return the query for two documents with equal values at `pairs`, and other ones at `others`.
 
-    `window` is a duration.  Unless it `is_ordered`, either document may come first.
+    `window` is a duration, such as `3 d`.  Unless it `is_ordered`, either document may come first.
     """
     names = _Names()
     blocks = [names.new(side.root) for side in (left, right)]

@@ -110,7 +110,7 @@ class _Diagnosis:
         return Diagnosis(self._asked.label, tuple(blocks), closest, version)
 
     def _documents(self, stream: str) -> list[KnownDocument]:
-        """Return the newest documents of a stream, within the bounds."""
+        """Return the newest documents of a stream, at most `DOCUMENTS` and about `BYTES` bytes."""
         rows = newest_documents(
             self._store, stream, begin=self._begin, updates=self._updates, limit=DOCUMENTS
         )

@@ -64,6 +64,7 @@ def explain(
 
     `seen` returns True for the names of subscriptions that the reader may know of; None: all.
     Other subscriptions are not counted, and plan and state, which all share, are left out.
+    With `sql` the explanation is the SQL of the joins alone.
     `reason_here` returns why the engine evaluates a row of R_T; None: there are no executors.
     """
     registered = subscription_named(store, subscriptions, query)
@@ -215,7 +216,7 @@ def _sharing(
 def _time(
     registry: Registry | None, compiled: CompiledQuery, places: Sequence[JoinEvaluator] | None
 ) -> Iterator[str]:
-    """Yield the edge rule, the window and the evaluator of each operator, the inner ones first.
+    """Yield lines for each operator, inner ones first: its rule for times, window and evaluator.
 
     `places` are the evaluators of the joins, None without executors.
     """
@@ -390,7 +391,7 @@ def places_of(
 
 
 def _lead(registry: Registry, join: CompiledJoin, qid: int) -> str:
-    """Return the designated equality of a row, written with the variables of a join."""
+    """Return the equality by which executors evaluate a row of R_T, in the join's variables."""
     row = registry.row(qid)
     graph = registry.members[row.template].template.graph
     ends = graph.value_joins[registry.lead(qid)]
@@ -405,7 +406,7 @@ def _lead(registry: Registry, join: CompiledJoin, qid: int) -> str:
 def evaluators(
     registry: Registry | None, joins: Sequence[CompiledJoin], places: Sequence[JoinEvaluator]
 ) -> str:
-    """Return the evaluators of a filter or join; template numbers only if all may be seen."""
+    """Return the evaluators of a filter or join in words; numbers of templates with `registry`."""
     both = list(zip(joins, places, strict=True))
     found = [
         f"executors, by the equality {place.lead}"

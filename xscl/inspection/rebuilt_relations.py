@@ -63,7 +63,7 @@ def may_read_values(query: str) -> bool:
 
 
 def may_read_joins(query: str) -> bool:
-    """Return False for a query in SQL that reads no relation in `ASKED`."""
+    """Return False for a query in SQL that names no relation of joins (`ASKED`), such as R_vj."""
     return ASKED.search(query) is not None
 
 

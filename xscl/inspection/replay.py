@@ -91,11 +91,10 @@ def registered(store: Store, subscriptions: Subscriptions, query: str) -> Subscr
 
 
 def beginning(since: str | int | None, clock: int) -> int:
-    """Return the first time of a trial: `since`, a duration (`"7 d"`) or ticks, before the clock.
+    """Return the first time of a trial, in ticks: the clock less the duration `since`.
 
-    Without `since` that is before all documents.
-
-    Raises QueryError for an invalid duration, XsclError for a future time.
+    `since` is a number of ticks, or a text such as `7 d`; without it the time is before all
+    documents.  Raises QueryError for an invalid duration, XsclError for a future time.
     """
     back = parse_window(since) if isinstance(since, str) else since
     if back is not None and back < 0:

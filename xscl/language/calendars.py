@@ -15,7 +15,10 @@ _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 
 
 def calendar_block(source: str, written: Span, step: Step) -> Block:
-    """Return the block of the calendar at a span of a text; raises QueryError with the place."""
+    """Return the block of the calendar at a span of a text; raises QueryError with the place.
+
+    `step` stands for the instant, with the variable if it has one.
+    """
     # Not at the top: these load the event core, and the library for cron expressions.
     from cep_core import AlgebraError
     from cep_core.algebra.calendars import calendar

@@ -165,6 +165,7 @@ class ShapeMemo(Generic[T, F]):
 
     `form` converts a result with marks, and their `Filler`, to the function from constants to
     results.  `function` returns the result of a text without marks, perhaps a cached one.
+    At most `most` shapes are kept.
     """
 
     def __init__(
@@ -241,6 +242,8 @@ def _arguments(kind: type) -> tuple[str, ...] | None:
 
 class Filler:
     """Makes functions that put constants in place of marks in trees of frozen dataclasses.
+
+    Marks are the values that `marks` returns; they stand out among all others.
 
     Parts without marks are the same objects in all trees that a function makes.
     """

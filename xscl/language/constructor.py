@@ -35,7 +35,10 @@ _ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|#[0-9]+|#x[0-9a-fA-F]+);")
 
 
 def cut_constructors(text: str, embedded: ReadEmbedded) -> tuple[str, list[Element]]:
-    """Return the text with placeholders for its constructors, and the constructors in order."""
+    """Return the text with placeholders for its constructors, and the constructors in order.
+
+    `embedded` reads the expressions inside their braces.
+    """
     prefixes = dict(PREDECLARED)
     elements: list[Element] = []
     offset = 0

@@ -226,7 +226,10 @@ class Lowering:
         return made
 
     def _item(self, over: Expression) -> Expression:
-        """Add a sequence to its level; return the item that the level's `Each` chooses of it."""
+        """Return the item that an `Each` chooses from the sequence `over`.
+
+        One `Each` chooses from all sequences of a level; `over` is above the items that it reads.
+        """
         read = {part.name for part in ex.walk(over) if isinstance(part, ex.TupleItem)}
         below = [at for at, level in enumerate(self._levels) if read & {name for name, _ in level}]
         at = max(below, default=-1) + 1

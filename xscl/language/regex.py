@@ -247,7 +247,7 @@ class _Translation:
         return found[0]
 
     def _cut(self) -> None:
-        """End a run of literal characters; the longest one is the factor."""
+        """End the current run of literal characters; `factor` is the longest run so far."""
         if len(self._run) > len(self.factor):
             self.factor = self._run
         self._run = ""

@@ -245,7 +245,7 @@ class Dataflow:
         self._processor.state.replace(self._leaves.witnesses(composites))
 
     def watermark(self, clock: int, lateness: int) -> int:
-        """Return the last time for which nothing more can arrive, except late documents.
+        """Return the last time, in ticks, for which nothing more can arrive, except late documents.
 
         A flush (`drain`) raises it to the end of the last absence that it has ended.
         """

@@ -122,9 +122,9 @@ def schema_from(text: str) -> Schema:
 class Relational:
     """The relational queries of an engine, and the streams that they read as events.
 
-    `source` returns the operator of a stream of documents, `lateness` its lateness, `schema` its
-    attributes, if they are known.  The name of a query is the key of its subscription.  `qids` has
-    the qids by name; the rows of the queries in `muted` are dropped.
+    `source` returns the operator of a stream of documents, `lateness` its lateness in ticks,
+    `schema` its attributes, if they are known.  The name of a query is the key of its
+    subscription.  `qids` has the qids by name; the rows of the queries in `muted` are dropped.
     """
 
     _core: cep_core.Engine

@@ -1,4 +1,4 @@
-"""Subscriptions of the plan: their operators, rows of R_T, sinks, and reference counts."""
+"""Subscriptions of the plan: operators, rows of R_T, readers of results, counts of users."""
 
 from __future__ import annotations
 

@@ -98,8 +98,8 @@ def one_sided_numbers(operators: Iterable[Operator]) -> int:
 class Planner:
     """Puts queries into the plan, and takes them out again.
 
-    `number` gives the number of a stream by its definition, `lateness` that of
-    a stream of documents by its name.
+    `number` returns the number of a stream by its definition, `lateness` the lateness of a stream
+    of documents by its name, in ticks.
     """
 
     def __init__(

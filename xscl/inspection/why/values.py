@@ -105,9 +105,9 @@ class Choices:
     def _order(
         self, conjuncts: Sequence[TestedConjunct], chosen: NodeChoice, names: Sequence[str]
     ) -> tuple[list[PlacedNode], list[list[TestedConjunct]]]:
-        """Return the nodes to choose, in order, and at n the conjuncts to test after n choices.
+        """Return the pattern nodes to bind, in order, and at n the conjuncts to test after n.
 
-        Nodes that are `chosen` are left out; those of the variables `names` come last.
+        Nodes in `chosen` are left out; those of the variables `names` come last.
         """
         order: list[PlacedNode] = []
         tests: dict[int, list[TestedConjunct]] = {}
@@ -118,7 +118,10 @@ class Choices:
         return order, [tests.get(done, []) for done in range(len(order) + 1)]
 
     def _needed(self, names: Sequence[str], known: set[PlacedNode]) -> Iterator[PlacedNode]:
-        """Yield the nodes to choose for variables, except `known` ones, the upper ones first."""
+        """Yield the pattern nodes to bind for the variables `names`, upper ones first.
+
+        Those in `known` are left out; the others are added to it.
+        """
         for name in names:
             component, number = self._places[name]
             if component in self._trees:
@@ -147,7 +150,10 @@ class Choices:
         choice.pop(order[done], None)
 
     def _below(self, choice: NodeChoice, place: PlacedNode) -> list[int]:
-        """Return the nodes for a place that lie below the node that was chosen for its parent."""
+        """Return the numbers of the nodes that a node of a pattern, `place`, can be bound to.
+
+        They lie below the node that `choice` has for the parent of `place`.
+        """
         component, number = place
         tree, node = self._trees[component], self._patterns[component].nodes[number]
         upper = DOCUMENT if node.parent is None else {choice[component, node.parent]}

@@ -171,7 +171,7 @@ class PublishQueue:
 
 
 class ResultCollector:
-    """Collects the results of joins and sinks until the transaction stores them.
+    """Collects the results of joins and of other operators until the transaction stores them.
 
     `by_template` counts the rows of joins since the start.
     """
@@ -519,7 +519,7 @@ class Joins:
         return rows if kept.all() else rows.filter(pa.array(kept))
 
     def _by_newcomer(self, rows: pa.Table) -> Iterator[pa.Table]:
-        """Yield results in parts of about `AT_ONCE`, by the arrival of their newest documents."""
+        """Yield results in parts of about `AT_ONCE` rows, by arrival of their newest documents."""
         if rows.num_rows <= AT_ONCE:
             yield rows
             return

@@ -99,9 +99,9 @@ class Refine(SoleMOp):
     def _holds(self, index: int, doc: int, row: tuple[Any, ...]) -> bool:
         """Return True if the test of the disjunct `index` holds for a candidate's values, `row`.
 
-        `doc` is the document that arrived last, whose budget it spends.  Candidates that are tested
-        by columns are tested again as composites, since several predicates may read a join.  The
-        second test of equal texts returns the result of the first.
+        `doc` is the document that arrived last; the test spends its budget of work.  Candidates
+        that are tested by columns are tested again as composites, since several predicates may
+        read a join.  The second test of equal texts returns the result of the first.
         """
         test = cast(ResidualTest, self._tests[index])
         holds_for = test.test.evaluate
