@@ -1,4 +1,4 @@
-"""Queries by example: for the values that two documents share, and without those of a match."""
+"""Queries by example: for documents that share values, and queries that exclude a match."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def explain(
         lines.extend(_one_sided(dataflow, registered))
     places = None
     if registered is not None and reason_here is not None:
-        # The reason may be the subscription of somebody else.
+        # A reason may name the subscription of somebody else.
         reason = reason_here if seen is None else lambda qid: ""
         qids = dataflow.subscribed.qids(registered)
         places = places_of(registry, compiled.joins, qids, reason)

@@ -220,7 +220,7 @@ def _together(parts: Sequence[Mapping[Key, Sequence[Columns]]]) -> dict[Key, lis
 # -- Which witnesses an engine has that evaluates all joins ------------------------------------
 
 # A pair of variables has witnesses from the first document on that a subscription with it sees.
-# They stay as long as a later document may be joined with them, and are deleted then or soon.
+# Witnesses stay as long as a later document may be joined with them; they are deleted soon after.
 # A removed subscription does not count, although witnesses stay if another one uses their pair.
 
 

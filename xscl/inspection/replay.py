@@ -128,7 +128,7 @@ def past(store: Store, trial: TrialScope) -> RowNumbers:
 # -- The order of arrival, for a replay in slices --------------------------------------------
 
 # The number of a published document comes after those of its whole batch.
-# It is replayed with the document that it arrived with: later, operators over time would miss it.
+# Such a document is replayed with the one that it arrived with: later, NEXT and the like miss it.
 #
 #     numbers   1  2  3  4 | 5         document 5 was published when 2 arrived
 #     order     1  2  5 | 3  4         no slice ends between 2 and 5
@@ -197,7 +197,7 @@ def _places(docs: RowNumbers, ranks: RowNumbers, ts: RowNumbers, clocks: RowNumb
 # -- Witnesses of kept documents -------------------------------------------------------------
 
 # A subscription that begins in the past joins kept documents with later ones.
-# So the kept documents are shredded again for its pairs of variables, into the shared join state.
+# So kept documents are shredded again for the subscription's pairs, into the shared join state.
 # Other subscriptions receive nothing new, because the fan-out tests who sees a result.
 
 

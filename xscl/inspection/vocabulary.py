@@ -261,8 +261,8 @@ def _bare(name: str) -> str:
 
 # -- Names in a query that were never seen ---------------------------------------------------
 
-# They are no errors, as a document with them may come.
-# Most are misspelt, so the names that were seen and are nearest are shown with each.
+# Names that were never seen are no errors, as a document with them may come.
+# Most such names are misspelt, so the nearest names that were seen are shown with each.
 # Comparisons are reported, too, if their values are numbers in different notations, or no dates.
 MOST = 20
 """Maximum number of names that are reported."""

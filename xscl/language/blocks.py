@@ -225,7 +225,7 @@ class BlockReader(Formulas):
                 before.append("" if binds(condition) else self._xpath(bracket))
                 continue
             before.append(self._xpath(bracket))
-            if place == placed[-1]:  # its path contains the earlier ones
+            if place == placed[-1]:  # `before` has the earlier ones, too
                 conditions.append(self._placed(bracket, one, before))
         return replace(step, conditions=(*step.conditions, *conditions))
 

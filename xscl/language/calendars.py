@@ -19,7 +19,7 @@ def calendar_block(source: str, written: Span, step: Step) -> Block:
 
     `step` stands for the instant, with the variable if it has one.
     """
-    # Not at the top: these load the event core, and the library for cron expressions.
+    # These imports are not at the top: they load the event core and the library for cron.
     from cep_core import AlgebraError
     from cep_core.algebra.calendars import calendar
 

@@ -182,7 +182,7 @@ class ShapeMemo(Generic[T, F]):
         self._most = most
         self._form = form
         # Shapes, the oldest first.  After one text a shape has its constants and its own function.
-        # Later it has the function for all its texts, or None if there is none.
+        # Later a shape has the function for all its texts, or None if there is none.
         self._known: dict[TextShape, tuple[Sequence[Constant], F] | F | None] = {}
         self._lock = threading.Lock()
 

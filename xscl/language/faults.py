@@ -51,7 +51,7 @@ _OPERATORS = {
     "DECORATED",
     "BRACED",
     "EQUAL",
-    *("SYMMETRIC", "LONGEST"),  # JOIN and FOLD follow
+    *("SYMMETRIC", "LONGEST"),  # words in front of JOIN and FOLD
 }
 _QUOTES = "\u201c\u201d\u201e\u2018\u2019\u201a\u00ab\u00bb"
 _OUTSIDE = (

@@ -184,10 +184,10 @@ _TRACKING = frozenset(
         # parameters for clicks on advertisements and posts
         *("fbclid", "gclid", "gclsrc", "dclid", "gbraid", "wbraid", "msclkid", "yclid", "ysclid"),
         *("twclid", "ttclid", "li_fat_id", "igshid", "igsh", "srsltid", "epik", "rdt_cid"),
-        # mails
+        # parameters of mails
         *("mc_cid", "mc_eid", "mkt_tok", "_hsenc", "_hsmi", "__s", "vero_id", "vero_conv"),
         *("oly_anon_id", "oly_enc_id", "ml_subscriber", "ml_subscriber_hash"),
-        # web analytics
+        # parameters of web analytics
         *("_ga", "_gl", "__hstc", "__hssc", "__hsfp", "hsctatracking", "xtor", "wt_mc", "wickedid"),
     )
 )

@@ -92,7 +92,7 @@ class Lexeme(NamedTuple):
 
 def closing(text: str, at: int, end: int) -> int:
     """Return the offset behind the bracket that closes the one at `at`; raises Unbalanced."""
-    pending = [_CLOSES[text[at]]]  # of `(:`, too: only elsewhere it begins a comment
+    pending = [_CLOSES[text[at]]]  # also that of `(:`, which begins a comment elsewhere
     for lexeme in LEXEME.finditer(text, at + 1, end):
         sign, place = lexeme[0], lexeme.start()
         if sign in _CLOSES:
@@ -211,7 +211,7 @@ def admit(text: str) -> None:
     if found is not None:
         message = f"the character U+{ord(found[0]):04X} cannot stand in a query"
         raise QueryError.at(found.start(), message, text)
-    # Nearly all texts pass this test.  With a scan of each, registrations take half as long again.
+    # Nearly all texts pass this test.  With a scan of each, registrations take 1.5 times as long.
     if not has_few_signs(text):
         _scan(text)
 

@@ -202,7 +202,7 @@ class Lowering:
         name, _ = _ORDERS[operator]
         if not (self._is_untyped(left) and self._is_untyped(right)):
             return ex.Call(f"{name}{OF_TEXTS}", ends)
-        # A counter is an argument, not null: a call of null is null in the core.
+        # The counter is never null: in the core a call with a null argument is null.
         return ex.Call(name, (*ends, self.literal(self._one_sided(), OneSidedNumbers)))
 
     def _is_untyped(self, operand: syntax.Operand) -> bool:

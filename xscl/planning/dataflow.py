@@ -134,7 +134,7 @@ class Dataflow:
             self.state_log,
             cuts,
         )
-        self._entered: Counter[tuple[str, ...]] = Counter()  # numbers of documents by streams
+        self._entered: Counter[tuple[str, ...]] = Counter()  # document counts by streams
         self._awaited = _AwaitedBy((), AwaitedTimes(()), frozenset())
 
     def _builders(self, registry: Registry) -> Mapping[str, Builder]:

@@ -81,7 +81,7 @@ class StreamScans:
     _plan: Plan
     _source: Callable[[str], Operator]
     operators: dict[str, Operator] = field(default_factory=dict, init=False)
-    _rows: Counter[str] = field(default_factory=Counter, init=False)  # numbers of users by stream
+    _rows: Counter[str] = field(default_factory=Counter, init=False)  # counts of users by stream
 
     def acquire(self, streams: Iterable[str]) -> None:
         """Insert the scans of those streams that have none, and count a user of each."""

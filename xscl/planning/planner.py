@@ -129,7 +129,7 @@ class Planner:
         lowering = _Lowering(self, query, since, updates, bound_to)
         try:
             lowering.planned.root = lowering.lower(query.shape.form)
-        except (CepError, RecursionError, SyntaxError):  # raised for Python code that is too deep
+        except (CepError, RecursionError, SyntaxError):  # raised for Python code nested too deep
             raise too_deep(query.source) from None
         return lowering.planned
 

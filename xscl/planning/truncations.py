@@ -52,7 +52,7 @@ class Cuts:
         self._documents = documents
         self._bound = bound
         self._ids: dict[int, dict[int, str]] = {}  # by qid: ids of cut documents by their numbers
-        self.pending: defaultdict[int, set[int]] = defaultdict(set)  # rows of R_T by rank
+        self.pending: defaultdict[int, set[int]] = defaultdict(set)  # qids of cuts by rank
         for row in rows_of(store, "cut", order="doc"):
             self._ids.setdefault(row["qid"], {})[row["doc"]] = row["id"]
 

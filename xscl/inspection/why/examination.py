@@ -223,7 +223,7 @@ def why(*questions: WhyQuestion) -> Why:
     if question.found is False and _hold(edges):
         text = f"{question.label} has the match"
         edges = (*edges, Edge("registration", text, False, question.lost(question)))
-    # Mismatches keep whole names: their hints declare prefixes, perhaps those of the query.
+    # Mismatches keep namespaces in names: their hints declare prefixes, perhaps the query's own.
     shown = tuple(
         replace(edge, text=with_prefixes(edge.text, question.query.prefixes)) for edge in edges
     )
@@ -237,7 +237,7 @@ def _hold(edges: Sequence[Edge]) -> bool:
 # -- Time: the conditions between two sides of an operator -----------------------------------
 
 # A side is the composite of a part of the query.  It has an interval [start, ts] of event time.
-# Its `rank` is that of its newest document, the place in the order of arrival.
+# The `rank` of a side is that of its newest document, the place in the order of arrival.
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,7 +373,7 @@ def duration(ticks: int) -> str:
 
 # NEXT chooses the earliest document, FOLD continues from row to row, NOT FOLLOWED BY waits.
 # The documents of a question alone do not decide the result of such an operator.
-# So a query with one is tried on all kept documents in the period of these documents.
+# So a query with such an operator is tried on all kept documents in the question's period.
 
 
 def is_over_time(form: nf.NormalForm) -> bool:

@@ -235,7 +235,7 @@ def _plain(leaf: Any) -> Any:
 # -- The nearest miss ------------------------------------------------------------------------
 
 # Texts that differ only in case are closest, then those that differ only in white space.
-# Others are compared by their similarity (Ratcliff and Obershelp), numbers by their difference.
+# Other texts are compared by similarity (Ratcliff and Obershelp), numbers by their difference.
 PAIRS = 1_600
 """Maximum number of pairs of values that are compared."""
 WIDTH = 60
