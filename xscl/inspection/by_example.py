@@ -188,7 +188,7 @@ def leaves(tree: DocumentTree) -> Iterator[tuple[Leaf, str]]:
 
 
 def _single(tree: DocumentTree) -> dict[Leaf, str]:
-    """Return the values of leaves that occur once."""
+    """Return the values of those leaves of a document that occur once, by path."""
     values: dict[Leaf, list[str]] = {}
     for path, value in leaves(tree):
         values.setdefault(path, []).append(value)

@@ -100,7 +100,7 @@ class Diagnosis:
 
     @property
     def heading(self) -> str:
-        """The query, and the answer if its closest documents match."""
+        """The first line of the text: the query, and the answer if its closest documents match."""
         return diagnosis_heading(self)
 
     @property

@@ -201,7 +201,7 @@ def _united(theirs: pa.Table, ours: Sequence[pa.Table]) -> pa.Table:
 def _without(
     answers: Mapping[int, Sequence[Columns]], qids: Sequence[int]
 ) -> dict[int, list[Columns]]:
-    """Return R_out without some rows of R_T."""
+    """Return R_out, by template number, without the results of the rows `qids`."""
     return {
         number: [chosen(part, ~np.isin(part["qid"], qids)) for part in parts]
         for number, parts in answers.items()
@@ -209,7 +209,7 @@ def _without(
 
 
 def _together(parts: Sequence[Mapping[Key, Sequence[Columns]]]) -> dict[Key, list[Columns]]:
-    """Return the rows of several relations by their keys."""
+    """Return one mapping that has, for each key, the rows of all `parts`."""
     found = defaultdict[Key, list[Columns]](list)
     for part in parts:
         for key, rows in part.items():

@@ -128,7 +128,7 @@ def reused(known: dict[K, CachedReading[T]], key: K, arrived: int, read: Callabl
 
 
 def vocabulary(store: Store, stream: str) -> Vocabulary:
-    """Return the vocabulary of a stream."""
+    """Return the vocabulary of a stream, read from its newest documents."""
     trees = [number_nodes(parse(xml)) for xml in _newest(store, stream)]
     names = Counter[str]()
     for tree in trees:

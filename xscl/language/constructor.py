@@ -56,7 +56,7 @@ def cut_constructors(text: str, embedded: ReadEmbedded) -> tuple[str, list[Eleme
 
 
 class _Scanner:
-    """Reads one element from a place of the text."""
+    """Reads one element constructor, from an offset of the text on."""
 
     def __init__(
         self, text: str, at: int, embedded: Callable[[str, Span], EmbeddedPath | EmbeddedOperand]

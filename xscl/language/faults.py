@@ -100,7 +100,7 @@ class SyntaxFault(QueryError):
 
 
 def fault(source: str, span: Span, message: str, hint: str | None = None) -> QueryError:
-    """Return a QueryError at a span."""
+    """Return a QueryError with a message at the begin of a span of the text `source`."""
     return QueryError.at(span.start, message, source, hint)
 
 

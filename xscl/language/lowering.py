@@ -292,7 +292,7 @@ def _lowered(kind: type) -> type:
 
 
 def divided(dividend: DecimalOrDouble, divisor: DecimalOrDouble) -> DecimalOrDouble:
-    """Return a quotient; by zero it is infinite, or NaN."""
+    """Return a quotient; a division by zero makes it infinite, or NaN for 0 and NaN."""
     if divisor:
         return dividend / divisor
     if not dividend or math.isnan(dividend):

@@ -89,7 +89,7 @@ class WrongLabel(XsclError):
 
 
 def refuse_label(label: str) -> None:
-    """Raise WrongLabel for a text that cannot be a label."""
+    """Raise WrongLabel for a text that is too long for a label, or that cannot be printed."""
     if len(label) > LONGEST_LABEL or not label.isprintable():
         raise WrongLabel(
             f"{in_short(label)} cannot be a label",

@@ -143,7 +143,7 @@ class Formulas:
     def fault(
         self, where: LarkNode | syntax.Span, message: str, hint: str | None = None
     ) -> QueryError:
-        """Return a QueryError at a node or a span."""
+        """Return a QueryError with a message at the begin of a node or span of the text."""
         return fault(self.source, _place(where), message, hint)
 
     def unsupported(
@@ -303,7 +303,7 @@ class Formulas:
         return syntax.Not(found) if name == "empty" else found
 
     def _atom(self, tree: Tree[Token]) -> syntax.Condition:
-        """Return a comparison with a constant, or a test of a text."""
+        """Return the condition of a comparison with a constant, or of a test of a text."""
         if tree.data == "comparison":
             left, right = tree_of(tree.children[0]), tree_of(tree.children[2])
             if not _is_literal(left):

@@ -189,7 +189,10 @@ _PART = re.compile(r"\\([\\$])|\$([0-9])|([\\$])|[^\\$]+")
 
 
 def _replacement(text: str, groups: int) -> Iterator[str | int]:
-    """Yield the pieces of a replacement: texts, and numbers of groups."""
+    """Yield the parts of a replacement in order: texts, and for `$n` the number n of a group.
+
+    A group above `groups` is the empty text.  Raises WrongExpression for a single `$` or backslash.
+    """
     for found in _PART.finditer(text):
         escaped, group, single = found.groups()
         if single:

@@ -123,7 +123,7 @@ class Path:
 
 @dataclass(frozen=True, slots=True)
 class Exists:
-    """The path selects at least one node; its steps may bind variables."""
+    """The condition that a path selects at least one node; its steps may bind variables."""
 
     path: Path
 
@@ -297,7 +297,7 @@ class Join:
 
     @property
     def name(self) -> str:
-        """The words of the operator."""
+        """The words of the operator, such as `NOT FOLLOWED BY`."""
         return f"NOT {self.operator.name}" if self.negated else self.operator.name
 
     @property
@@ -338,7 +338,7 @@ StreamExpression: TypeAlias = "Block | Join | Next | Fold | Query"
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedPath:
-    """`{x}`, `{x/title}` or `{string(x)}` in a constructor."""
+    """`{x}` or `{x/title}` in a constructor: copies of nodes; `{string(x)}`: the text of the first."""
 
     variable: str
     path: Path = Path()
@@ -374,7 +374,7 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A whole query; `select` None is `*`."""
+    """A whole query; `select` is its constructor, None for `SELECT *` and without SELECT."""
 
     expression: StreamExpression
     select: Element | None = None

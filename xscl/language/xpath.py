@@ -213,7 +213,7 @@ class _Parser(XPath31Parser):
     """elementpath's parser with our functions, which evaluates no constant of what it parses."""
 
     def parse(self, source: str) -> Any:
-        """Return the tree of an expression."""
+        """Return elementpath's tree of an expression, in which nothing is evaluated."""
         return Parser.parse(self, source)
 
 
@@ -402,7 +402,7 @@ def _sequence_type(token: Any) -> SequenceType:
 
 
 def _refuse(token: Any) -> None:
-    """Raise for a construct that a block lacks."""
+    """Raise WrongXPath if the construct of a token is one that a block refuses."""
     symbol = "array" if token.symbol == "[" and token.label == "array" else str(token.symbol)
     if symbol in DENIED:
         raise _denied(symbol, token.span[0])

@@ -61,7 +61,7 @@ from xscl.store.queries.tables import LEVELS
 
 
 class _AwaitedBy(NamedTuple):
-    """The lanes and calendars on which some subscriptions wait."""
+    """The lanes and calendars on which the operators of `subscriptions` wait."""
 
     subscriptions: Sequence[Subscription]
     lanes: AwaitedTimes
@@ -262,7 +262,7 @@ class Dataflow:
         self.join()
 
     def results(self) -> pa.Table:
-        """Return and clear the results, see `ResultCollector.results`."""
+        """Return and clear the results since the last call, as `ResultCollector.results` does."""
         return self._collector.results(self.relational.found() if self.relational.qids else ())
 
     def touched(self) -> set[int]:

@@ -114,7 +114,7 @@ def schema_as_text(schema: Schema | None) -> str | None:
 
 
 def schema_from(text: str) -> Schema:
-    """Return a schema that was kept as text."""
+    """Return the schema that `schema_as_text` has made a text of."""
     return schema_of(attributes_of(json.loads(text)))
 
 

@@ -89,7 +89,7 @@ def plan_graph(
 
 
 def template_name(number: int) -> str:
-    """Return the name of the node of a template."""
+    """Return the name that the node of a template has in the plan graph."""
     return f"template {number}"
 
 

@@ -60,7 +60,7 @@ class InputColumns:
 
     @property
     def schema(self) -> Schema:
-        """The schema of the rows."""
+        """The schema of the rows of the input: the composite, then the columns."""
         kinds = [str if kind == "text" else float for _, kind in self.wanted]
         names = [f"c{i}" for i in range(len(kinds))]
         return Schema(("composite", *names), (object, *kinds))
@@ -107,7 +107,7 @@ def timing(
 
 
 class _Writer:
-    """Writes predicates as expressions over the columns of both inputs."""
+    """Lowers one operator over time, its predicates over the columns of both inputs."""
 
     def __init__(self, left: InputColumns, right: InputColumns, versions: bool) -> None:
         self._versions = versions

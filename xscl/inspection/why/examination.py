@@ -29,7 +29,7 @@ from xscl.time_format import UNITS, written
 
 
 class Examination:
-    """Collects the edges of one question."""
+    """Collects the edges of one question: the conditions of a match on its documents."""
 
     def __init__(self, question: WhyQuestion) -> None:
         self._question = question

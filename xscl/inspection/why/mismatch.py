@@ -67,7 +67,7 @@ class _Reading:
         return Mismatch("each path matches somewhere, but not all below the same node")
 
     def _found(self, steps: tuple[Step, ...]) -> list[Item]:
-        """Return the items that a path from the root selects."""
+        """Return the nodes that a path from the root selects in any of the documents."""
         return [tree.items[number] for tree, found in self._numbers(steps) for number in found]
 
     def _numbers(self, steps: tuple[Step, ...]) -> Iterator[tuple[DocumentTree, list[int]]]:

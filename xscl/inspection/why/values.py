@@ -271,7 +271,7 @@ def closest_values(
 
 
 def nearest_to(texts: Sequence[str], value: str | float) -> str:
-    """Return, as text, the value closest to a constant."""
+    """Return in words the one of `texts` that is closest to the constant `value`."""
     if not texts:
         return "there is nothing to compare"
     if isinstance(value, str):

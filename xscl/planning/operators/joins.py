@@ -97,7 +97,7 @@ class OperatorReader:
         source.channel.connect(self._port, source.slot)
 
     def close(self) -> None:
-        """Disconnect from the channel."""
+        """Stop passing on rows: disconnect from the channel of the operator."""
         self._source.channel.disconnect(self._port, self._source.slot)
 
 
@@ -165,7 +165,7 @@ class PublishQueue:
         return self._levels[stream]
 
     def run(self) -> None:
-        """Publish the queued matches."""
+        """Publish the queued matches, and clear the queue."""
         queue, self._queue = self._queue, {}
         self._publish(list(queue.values()))
 
@@ -238,7 +238,10 @@ class ResultCollector:
         return pa.concat_tables(found) if found else NOTHING_FOUND
 
     def _sorted(self, found: pa.Table) -> pa.Table:
-        """Return results sorted by their documents."""
+        """Return results sorted by the right document, the left one, and qid.
+
+        Of a composite its documents count.
+        """
         columns = [found[name].to_numpy() for name in ("qid", "doc1", "doc2")]
         if not self._leaves.streams:
             places = np.lexsort(columns)
