@@ -111,7 +111,7 @@ def query_of(
     window: str,
     is_ordered: bool = True,
 ) -> str:
-    """Return the query for two documents with equal values at `pairs`, and other ones at `others`.
+    """Return the query for documents with equal values at `pairs`, and different ones at `others`.
 
     `window` is a duration, such as `3 d`.  Unless it `is_ordered`, either document may come first.
     """

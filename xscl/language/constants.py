@@ -112,8 +112,8 @@ def split(text: str) -> tuple[TextShape, tuple[Constant, ...]] | None:
 def _has_fine_expressions(text: str) -> bool:
     """Return True if each regular expression of a text is in a call of `matches`, and is correct.
 
-    The parser checks none that is taken out as a constant.  It checks those of `replace` and
-    `tokenize`: a text with these functions has no shape.
+    The parser does not see an expression that is taken out as a constant, so it is checked here.
+    A text with `replace` or `tokenize` has no shape, and the parser checks its expressions.
     """
     if "matches" not in text and "replace" not in text and "tokenize" not in text:
         return True  # this search for words is much faster than one for calls
@@ -189,8 +189,8 @@ class ShapeMemo(Generic[T, F]):
     def find(self, text: str) -> tuple[F, Sequence[Constant]]:
         """Return a function from constants to the result of a text, and the constants for it.
 
-        They are empty if the function returns this result only.  The oldest shapes are evicted.
-        Raises the errors of `function`.
+        The constants are empty if the function is for this text only.  The oldest shapes are
+        evicted.  Raises the errors of `function`.
         """
         found = split(text)
         if found is None:
@@ -234,7 +234,7 @@ class ShapeMemo(Generic[T, F]):
 
 @cache
 def _arguments(kind: type) -> tuple[str, ...] | None:
-    """Return the names of the constructor's arguments of a dataclass; None if it is none."""
+    """Return the names of the arguments that make a dataclass; None for any other class."""
     if not is_dataclass(kind):
         return None
     return tuple(field.name for field in fields(kind) if field.init)

@@ -260,7 +260,7 @@ _DURATION = re.compile(
 
 
 def duration(text: str) -> float | None:
-    """Return the seconds of a duration in days to seconds, such as `-P1DT12H`; else None."""
+    """Return the seconds of a duration without years and months, such as `-P1DT12H`; else None."""
     found = _DURATION.fullmatch(text.strip())
     if found is None:
         return None

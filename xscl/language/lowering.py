@@ -54,7 +54,7 @@ NamedLeaf: TypeAlias = "syntax.VariablePath | syntax.DecoratedName"
 
 @dataclass(eq=False, slots=True)
 class OneSidedNumbers:
-    """The number of comparisons that did not hold since exactly one side was a number.
+    """The number of comparisons that did not hold because exactly one side was a number.
 
     A predicate contains counters as parameters.  All are equal, so equal predicates remain equal.
     """
@@ -115,7 +115,7 @@ class Lowering:
                 assert_never(predicate)
 
     def values(self, operand: syntax.Operand) -> Expression:
-        """Return the expression of an operand's text, `Each` if it may not have exactly one."""
+        """Return the expression of an operand's text, an `Each` if it may have several or none."""
         return self._each(lambda: self.text(operand))
 
     def is_number(self, operand: syntax.Operand) -> bool:
@@ -228,7 +228,8 @@ class Lowering:
     def _item(self, over: Expression) -> Expression:
         """Return the item that an `Each` chooses from the sequence `over`.
 
-        One `Each` chooses from all sequences of a level; `over` is above the items that it reads.
+        One `Each` chooses from all sequences of a level; the level of `over` is above
+        those of the items that it reads.
         """
         read = {part.name for part in ex.walk(over) if isinstance(part, ex.TupleItem)}
         below = [at for at, level in enumerate(self._levels) if read & {name for name, _ in level}]
@@ -245,7 +246,7 @@ class Lowering:
 
 
 def name_of(function: str) -> str:
-    """Return the core's name of an XPath function or operator, distinct from its own names."""
+    """Return the name that an XPath function or operator has in the core: `xpath_` before it."""
     return f"xpath_{function.replace('-', '_').replace(':', '_')}"
 
 
@@ -292,7 +293,7 @@ def _lowered(kind: type) -> type:
 
 
 def divided(dividend: DecimalOrDouble, divisor: DecimalOrDouble) -> DecimalOrDouble:
-    """Return a quotient; a division by zero makes it infinite, or NaN for 0 and NaN."""
+    """Return a quotient; of a division by zero an infinity, or NaN if 0 or NaN is divided."""
     if divisor:
         return dividend / divisor
     if not dividend or math.isnan(dividend):

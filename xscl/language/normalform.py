@@ -118,7 +118,7 @@ class AbsenceForm:
 
     @property
     def window(self) -> int:
-        """The largest of `waits`, of those sides only whose rows are results without an answer."""
+        """The larger of those `waits`, in ticks, whose side is `alone`."""
         return max(time for time, one in zip(self.waits, self.alone, strict=True) if one)
 
 

@@ -534,10 +534,10 @@ def _wrong_argument(
 
 
 def _as_times(operand: syntax.Operand) -> syntax.Operand:
-    """Return an operand of a comparison with a duration, some of its names as times.
+    """Return an operand that is compared with a duration, with times in place of some names.
 
-    They are a single name, those in sums and differences, and those in a difference that is
-    multiplied or divided.
+    These names are the operand itself, the terms of a sum or difference, and the terms of a
+    difference that is multiplied or divided.
     """
     match operand:
         case syntax.VariablePath() | syntax.DecoratedName():

@@ -146,9 +146,10 @@ TextFunction: TypeAlias = Literal["contains", "starts-with", "ends-with", "match
 
 @dataclass(frozen=True, slots=True)
 class ValueTest:
-    """Some value of the path compares with a constant, or a function of the first text holds.
+    """A test of the values of a path with the constant `value`, by comparison or function.
 
-    A comparison is numeric if the constant is a number.  The constant of `matches` is a regular
+    A comparison holds if some value of the path satisfies it; it is numeric if the constant is a
+    number.  A function holds if it does for the first text.  The constant of `matches` is a regular
     expression of XPath, with its `flags`.  No string holds both kinds of quotes: literals have no
     escapes.
     """
@@ -338,7 +339,7 @@ StreamExpression: TypeAlias = "Block | Join | Next | Fold | Query"
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedPath:
-    """`{x}` or `{x/title}` in a constructor: copies of nodes; `{string(x)}`: the text of the first."""
+    """`{x}`, `{x/title}` in a constructor: copies of nodes; `{string(x)}`: the first one's text."""
 
     variable: str
     path: Path = Path()

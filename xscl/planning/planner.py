@@ -85,7 +85,7 @@ class PlannedQuery:
 
 
 def one_sided_numbers(operators: Iterable[Operator]) -> int:
-    """Return the count of comparisons that did not hold since exactly one side was a number."""
+    """Return the count of comparisons that did not hold because only one side was a number."""
 
     def count(part: object) -> int:
         if isinstance(part, OneSidedNumbers):
@@ -121,7 +121,7 @@ class Planner:
     def plan(
         self, query: QueryPlan, since: int, updates: bool, bound_to: int | None = None
     ) -> PlannedQuery:
-        """Put a query into the plan.  It sees documents that arrive from `since` on.
+        """Put a query into the plan.  It sees documents with numbers from `since` on.
 
         With `updates` it sees later versions of documents, too.  Its operators over time are
         shared with queries of the same `bound_to`; None: with all.

@@ -90,8 +90,9 @@ def timing(
     *,
     versions: bool = False,
 ) -> Timing:
-    """Return the algebra of an operator whose inputs have variables of these names.
+    """Return an operator over time in the core's algebra.
 
+    `left` and `right` are the names of the variables of its inputs, in the order of their rows.
     With `versions` a document may come again in a later version; the two are not paired.
     """
     writer = _Writer(InputColumns(left), InputColumns(right), versions)

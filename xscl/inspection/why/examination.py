@@ -199,7 +199,7 @@ class Examination:
 
 
 def _reasons(reasons: Iterable[Edge]) -> str:
-    """Return in words the conditions by which a document is no answer, or the values if it is."""
+    """Return in words why a document is no answer or, if it is one, the values that say so."""
     failing = [reason for reason in reasons if not reason.holds]
     if failing:
         return "; ".join(f"it is not so that {one.text}: {one.nearest or 'no'}" for one in failing)

@@ -229,7 +229,7 @@ class Records:
     def take(self, arrival: Arrival, row: Row, emit: Callable[[Row], None]) -> None:
         """Queue the event of a document until its turn in the order of arrival.
 
-        That of a document which an operator over time has published is emitted at once.
+        The event of a document that an operator over time has published is emitted at once.
         """
         if arrival.rank < LEVELS:
             emit(row)
