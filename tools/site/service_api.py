@@ -19,11 +19,8 @@ from xscl.service.problems import CODES
 @cache
 def openapi() -> Mapping[str, Any]:
     """Return the OpenAPI document of the service."""
-    app = FastAPI(title="xscl", version="1")
-    for router in ROUTERS:
-        app.include_router(router, prefix="/v1")
-    for router in PUBLIC:
-        app.include_router(router)
+    routes = [route for router in (*ROUTERS, *PUBLIC) for route in router.routes]
+    app = FastAPI(title="xscl", version="1", routes=routes)
     describe(app)
     return app.openapi()
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 
-from fastapi import APIRouter, Depends, FastAPI
+from fastapi import FastAPI
 
 from xscl.service import description, problems
 from xscl.service.app import App
-from xscl.service.dependencies import declared_parameters_only
 from xscl.service.guard import Guard
 from xscl.service.metrics import Counting
 from xscl.service.routes import (
@@ -57,16 +56,6 @@ PUBLIC = (
 )
 """Routes that need no token: /docs, and those whose addresses are secrets."""
 
-_ALL = APIRouter()
-"""All routes, shared by all applications of a process.  If each application included the routers,
-FastAPI would read all signatures again at its first request, for as long as a service takes to
-start."""
-
-for _router in ROUTERS:
-    _ALL.include_router(_router, prefix="/v1", dependencies=[Depends(declared_parameters_only)])
-for _router in (*PUBLIC, pages):
-    _ALL.include_router(_router)
-
 
 def create_app(service: App) -> FastAPI:
     """Return the web application of a service."""
@@ -78,7 +67,7 @@ def create_app(service: App) -> FastAPI:
         redoc_url=None,
         openapi_url="/v1/openapi.json",
         redirect_slashes=False,
-        routes=_ALL.routes,
+        routes=[route for one in (*ROUTERS, *PUBLIC, pages) for route in one.routes],
     )
     app.state.service = service
     problems.install(app, error_page)

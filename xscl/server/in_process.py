@@ -62,8 +62,8 @@ class InProcess(httpx.BaseTransport):
         self._loop.close()
 
     def _application(self, module: str) -> httpx.ASGITransport:
-        app = FastAPI(openapi_url=None, redirect_slashes=False)
-        app.include_router(import_module(f"xscl.service.routes.{module}").router, prefix="/v1")
+        routes = import_module(f"xscl.service.routes.{module}").router.routes
+        app = FastAPI(openapi_url=None, redirect_slashes=False, routes=routes)
         app.state.service = self._service
         problems.install(app)
         return httpx.ASGITransport(app, raise_app_exceptions=True)

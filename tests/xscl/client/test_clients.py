@@ -214,7 +214,7 @@ def operations() -> dict[str, re.Pattern[str]]:
     """Return the operations of the OpenAPI description, and patterns of requests for them."""
     routes = [route for router in ROUTERS for route in router.routes]
     described = [one for one in routes if isinstance(one, APIRoute) and one.include_in_schema]
-    found = {f"{way} /v1{one.path_format}" for one in described for way in one.methods or ()}
+    found = {f"{way} {one.path_format}" for one in described for way in one.methods or ()}
     return {one: re.compile(re.sub(r"\\{\w+\\}", "[^/:]+", re.escape(one))) for one in found}
 
 

@@ -39,13 +39,13 @@ from xscl.polling.feed import HIDDEN
 from xscl.service.accounts import Account, QuotaExceeded, refuse_more
 from xscl.service.app import App
 from xscl.service.bodies import RequestBody, example
-from xscl.service.dependencies import TheAccount, TheApp
+from xscl.service.dependencies import TheAccount, TheApp, api_router
 from xscl.service.problems import Problem, not_found, refused_address
 from xscl.service.routes.matches import POSITION
 from xscl.service.routes.subscriptions import Name
 from xscl.service.subscribing import existing
 
-router = APIRouter(prefix="/subscriptions/{name}/endpoints", tags=["deliveries"])
+router = api_router("/subscriptions/{name}/endpoints", tag="deliveries")
 
 Id = Annotated[str, Path(max_length=100, description="The id of the endpoint.")]
 

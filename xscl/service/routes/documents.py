@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Path, Query, Request
+from fastapi import Header, Path, Query, Request
 from pydantic import Field, StrictInt, ValidationError
 from starlette.concurrency import run_in_threadpool
 
@@ -28,7 +28,7 @@ from xscl.service.accounts import Account
 from xscl.service.app import App, writable_stream
 from xscl.service.bodies import FROM_NEXT, Limit, ListPage, RequestBody, raw_request
 from xscl.service.browsing import part_of, place_read, visible_names
-from xscl.service.dependencies import TheAccount, TheApp
+from xscl.service.dependencies import TheAccount, TheApp, api_router
 from xscl.service.marks import ItemOrder, read_among
 from xscl.service.names import refuse_reserved
 from xscl.service.problems import (
@@ -43,7 +43,7 @@ from xscl.store.queries.browsing import BrowsedDocument, DocumentPlace, document
 from xscl.subscriptions.match import source_of
 from xscl.time_format import duration, other_unit, ticks_of_time, unit_hint, written
 
-router = APIRouter(tags=["documents"])
+router = api_router(tag="documents")
 
 _BLANK = b"\xef\xbb\xbf \t\r"
 

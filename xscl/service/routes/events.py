@@ -25,7 +25,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query
+from fastapi import Header, Query
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
@@ -38,14 +38,14 @@ from xscl.service.accounts import Account, QuotaExceeded
 from xscl.service.app import App
 from xscl.service.bodies import raw_response
 from xscl.service.connection_limit import counted_elsewhere
-from xscl.service.dependencies import StillValid, TheAccount, TheApp
+from xscl.service.dependencies import StillValid, TheAccount, TheApp, api_router
 from xscl.service.problems import PROBLEM, Problem
 from xscl.service.routes.subscriptions import Name
 from xscl.service.subscribing import existing
 
 _log = logging.getLogger(__name__)
 
-router = APIRouter(tags=["matches"])
+router = api_router(tag="matches")
 
 _PLACE = re.compile(r"(?:g([0-9a-f]{8})-)?(\d{1,18})(?:-(\d{1,9}))?", re.ASCII)
 _EVENTS = raw_response("text/event-stream", "Events.")

@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from http import HTTPStatus
 from typing import Annotated, Literal, NamedTuple, TypeAlias
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import Path, Query, Request, Response
 from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 
@@ -36,12 +36,12 @@ from xscl.polling.lifecycle import refuse_failed
 from xscl.service.accounts import Account
 from xscl.service.app import App
 from xscl.service.bodies import FROM_NEXT, After, Limit, ListPage, RequestBody, raw_request
-from xscl.service.dependencies import TheAccount, TheApp
+from xscl.service.dependencies import TheAccount, TheApp, api_router
 from xscl.service.problems import Problem, empty_list, not_found, refused_address
 from xscl.store.queries.documents import documents_by_stream
 from xscl.store.queries.feeds import FeedPlace, has_feeds_on, place_of
 
-router = APIRouter(tags=["feeds"])
+router = api_router(tag="feeds")
 
 FeedOrder: TypeAlias = Literal["key", "name", "state", "item"]
 Key = Annotated[str, Path(min_length=1, max_length=500, description="The key of the feed.")]

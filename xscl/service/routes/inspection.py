@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import Path, Query
 from pydantic import Field
 
 from xscl.client import answers
@@ -15,7 +15,7 @@ from xscl.service.accounts import Account
 from xscl.service.app import App
 from xscl.service.bodies import RequestBody, example
 from xscl.service.browsing import spooled, witness
-from xscl.service.dependencies import TheAccount, TheApp
+from xscl.service.dependencies import TheAccount, TheApp, api_router
 from xscl.service.explanations import (
     checked,
     diagnosed,
@@ -28,7 +28,7 @@ from xscl.service.resolving import ResolvedQuery
 from xscl.service.routes.subscriptions import Name
 from xscl.service.subscribing import versions, written
 
-router = APIRouter(tags=["questions"])
+router = api_router(tag="questions")
 
 SECONDS = 30.0
 """Time limit of a trial in seconds."""

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from xscl.client import answers
 from xscl.delivery.message import row_of_story
 from xscl.engine.match_log import MatchPlace, Page
 from xscl.service.accounts import Account
 from xscl.service.bodies import Limit, ListPage, Number
-from xscl.service.dependencies import TheAccount, TheApp
+from xscl.service.dependencies import TheAccount, TheApp, api_router
 from xscl.service.match_views import shown_within
 from xscl.service.routes.subscriptions import Name
 from xscl.service.subscribing import versions
 
-router = APIRouter(tags=["matches"])
+router = api_router(tag="matches")
 
 POSITION = (1 << 63) - 2
 After = Annotated[

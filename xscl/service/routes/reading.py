@@ -5,13 +5,12 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter
 from pydantic import Field
 
 from xscl.client import service_answers as answers
 from xscl.client.bodies import time_of
 from xscl.service.bodies import After, Limit, ListPage, RequestBody
-from xscl.service.dependencies import TheAccount, TheApp
+from xscl.service.dependencies import TheAccount, TheApp, api_router
 from xscl.service.marks import (
     LONGEST_ITEM,
     ItemOrder,
@@ -21,7 +20,7 @@ from xscl.service.marks import (
 )
 from xscl.store.queries.owned_rows import read_marks
 
-router = APIRouter(tags=["documents"])
+router = api_router(tag="documents")
 
 Item = Annotated[str, Field(min_length=1, max_length=LONGEST_ITEM)]
 

@@ -6,13 +6,13 @@ import json
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Response
+from fastapi import Path, Response
 from pydantic import ConfigDict, Field
 
 from xscl.client import service_answers as answers
 from xscl.client.bodies import JsonBody
 from xscl.service.bodies import RequestBody
-from xscl.service.dependencies import TheAccount, TheApp
+from xscl.service.dependencies import TheAccount, TheApp, api_router
 from xscl.service.marks import (
     LONGEST_NAME,
     delete_statement,
@@ -22,7 +22,7 @@ from xscl.service.marks import (
 from xscl.service.sql.limits import Form, Limits
 from xscl.service.sql.sql_service import QueryResult
 
-router = APIRouter(prefix="/sql", tags=["sql"])
+router = api_router("/sql", tag="sql")
 
 _LIMITS = Limits()
 _TYPES = {

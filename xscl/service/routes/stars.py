@@ -5,17 +5,17 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import Path, Query
 from pydantic import Field
 
 from xscl.client import answers
 from xscl.service.bodies import Limit, ListPage, RequestBody
-from xscl.service.dependencies import TheAccount, TheApp
+from xscl.service.dependencies import TheAccount, TheApp, api_router
 from xscl.service.marks import add_star, delete_star, mark_of, star_row, stars
 from xscl.service.match_views import match_view
 from xscl.service.problems import not_found
 
-router = APIRouter(tags=["matches"])
+router = api_router(tag="matches")
 
 MatchId = Annotated[str, Path(min_length=1, max_length=100, description="The id of the match.")]
 

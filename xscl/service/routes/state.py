@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import IO, Annotated, Any, Literal
 
 import pyarrow.compute as pc
-from fastapi import APIRouter, Query, Response
+from fastapi import Query, Response
 from starlette.responses import StreamingResponse
 
 from xscl.client import service_answers as answers
@@ -14,13 +14,13 @@ from xscl.engine.queries import read_snapshot
 from xscl.polling.feed_repository import ticks
 from xscl.service.accounts import Account
 from xscl.service.bodies import Limit, ListPage, Number, raw_response
-from xscl.service.dependencies import TheAccount, TheApp, TheOperator
+from xscl.service.dependencies import TheAccount, TheApp, TheOperator, api_router
 from xscl.service.metrics import CONTENT_TYPE
 from xscl.service.names import qualified
 from xscl.service.status import SPANS
 from xscl.store.queries.lateness import latest_missed, rejected_of
 
-router = APIRouter(tags=["state"])
+router = api_router(tag="state")
 
 BACKUP_TYPE = "application/x-tar"
 _PIECE = 1 << 18

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from http import HTTPStatus
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Path, Response
+from fastapi import Path, Response
 from pydantic import Field
 
 from xscl.client import service_answers as answers
@@ -18,12 +18,12 @@ from xscl.planning.event_queries import attributes_of
 from xscl.service.accounts import Account
 from xscl.service.app import App
 from xscl.service.bodies import After, Limit, ListPage, RequestBody
-from xscl.service.dependencies import TheAccount, TheApp
+from xscl.service.dependencies import TheAccount, TheApp, api_router
 from xscl.service.problems import not_found, refuse_bare
 from xscl.store.queries.documents import documents_by_stream
 from xscl.store.queries.subscriptions import names_of
 
-router = APIRouter(tags=["streams"])
+router = api_router(tag="streams")
 
 Name = Annotated[str, Path(min_length=1, max_length=200, description="The name of the stream.")]
 

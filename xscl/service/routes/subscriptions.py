@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import Field
 from starlette.concurrency import run_in_threadpool
@@ -21,7 +21,7 @@ from xscl.language.names import LONGEST_NAME
 from xscl.service.accounts import Account
 from xscl.service.app import App
 from xscl.service.bodies import After, Limit, ListPage, raw_request
-from xscl.service.dependencies import TheAccount, TheApp
+from xscl.service.dependencies import TheAccount, TheApp, api_router
 from xscl.service.problems import Problem, empty_list, refuse_long_list
 from xscl.service.subscribing import (
     NewSubscription,
@@ -40,7 +40,7 @@ from xscl.service.tags import LONGEST
 from xscl.store.queries.subscriptions import names_of, tag_counts, tags_of
 from xscl.subscriptions.import_rows import read_import_rows
 
-router = APIRouter(tags=["subscriptions"])
+router = api_router(tag="subscriptions")
 
 MOST = 200_000
 """Maximum number of rows of a list."""

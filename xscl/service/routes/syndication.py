@@ -36,15 +36,15 @@ from xscl.language.names import owner_name
 from xscl.service.accounts import Account
 from xscl.service.app import App
 from xscl.service.bodies import RequestBody, raw_response
-from xscl.service.dependencies import TheAccount, TheApp
+from xscl.service.dependencies import TheAccount, TheApp, api_router
 from xscl.service.names import owner
 from xscl.service.problems import Problem, not_found
 from xscl.service.routes.matches import POSITION
 from xscl.service.routes.subscriptions import Name
 from xscl.service.subscribing import existing
 
-router = APIRouter(prefix="/subscriptions/{name}", tags=["feeds of matches"])
-all_router = APIRouter(tags=["feeds of matches"])
+router = api_router("/subscriptions/{name}", tag="feeds of matches")
+all_router = api_router(tag="feeds of matches")
 secret_router = APIRouter(prefix="/f", tags=["feeds of matches"])
 
 MatchFeedFormat: TypeAlias = Literal["atom", "json"]

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Path
+from fastapi import Path
 from pydantic import Field
 from starlette.responses import StreamingResponse
 
@@ -16,11 +16,11 @@ from xscl.service import user_data
 from xscl.service.accounts import Account, Quota
 from xscl.service.app import App
 from xscl.service.bodies import RequestBody, raw_response
-from xscl.service.dependencies import TheAccount, TheApp, TheOperator
+from xscl.service.dependencies import TheAccount, TheApp, TheOperator, api_router
 from xscl.service.problems import Problem, not_found
 from xscl.service.tokens import AccessToken
 
-router = APIRouter(tags=["accounts"])
+router = api_router(tag="accounts")
 
 MOST = 100
 """Maximum number of tokens of one user."""
