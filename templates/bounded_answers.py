@@ -68,7 +68,7 @@ class BoundedAnswers:
     over: dict[Cut, None] = field(default_factory=dict)
     _counts: Counter[Cut] = field(default_factory=Counter)
     _work: dict[Cut, int] = field(default_factory=dict)  # rows left to join (`WORK`), by group
-    _qids: dict[int, set[int]] = field(default_factory=dict)  # over the bound, by rank
+    _qids: dict[int, set[int]] = field(default_factory=dict)  # by newcomer's rank: cut rows
 
     def within(self, graph: JoinGraph, made: Columns) -> Columns:
         """Count answers by group; return those whose groups do not exceed the bound so far.

@@ -396,7 +396,7 @@ class VariablePairs:
         # by the number of a pair: the numbers of its variables
         self._firsts, self._seconds = array("q", [0]), array("q", [0])
         self._rows, self._valued = array("q", [0]), array("q", [0])
-        # pair numbers by the numbers of both variables: `NUMBERS`
+        # pair numbers by the numbers of both variables, packed with `NUMBERS`
         self._numbers: dict[int, int] = {}
         self._pairs_of = array("q", [0])  # by the number of a variable: the count of its pairs
         self._changed: set[int] = set()

@@ -47,10 +47,10 @@ ENTRY_BYTES, POSTING_BYTES, LIST_BYTES = 70, 100, 300
 
 
 class InvertedIndex:
-    """Lists of texts, given by number, by key; it finds texts by words, or as parts of a text.
+    """Finds texts, which have numbers, by common words or as parts of another text.
 
-    With `words` each text is in the lists of all of its words.  Without, it is in the list of one
-    of its grams, and found as a part of other texts.
+    With `words` a text is in the list of each of its words.  Without, it is in the list of one of
+    its grams.
     """
 
     def __init__(self, *, words: bool) -> None:

@@ -67,7 +67,7 @@ def composite_of(fields: Iterable[Any]) -> Composite:
 
 
 def stored_composite(row: Mapping[str, Any]) -> Composite:
-    """Return a composite from its row, by the names of columns."""
+    """Return the composite of a stored row, which has its values by the names of columns."""
     return composite_of({**row, "values": row["vals"]}[name] for name in Composite._fields)
 
 

@@ -61,7 +61,7 @@ class CompositeIds:
         self._taken = min(self._taken, number)
 
     def release(self, number: int) -> None:
-        """Count one use less; drop the number with its last use, for reuse."""
+        """Remove one use of a number; without uses it is dropped, and may be reused."""
         self._uses[number] -= 1
         if not self._uses[number]:
             del self._uses[number], self._numbers[self._definitions.pop(number)]

@@ -227,7 +227,10 @@ def find_document(
 
 
 def _near(store: Store, text: str, visible: Callable[[str], str | None]) -> str | None:
-    """Return a hint with the newest document whose path ends with a text, ignoring case."""
+    """Return a hint with the newest document whose path ends with a text, ignoring case.
+
+    `visible` is that of `find_document`.  None if no visible document among the newest fits.
+    """
     end = f"/{text.casefold()}"
     newest = f"SELECT id, given, streams FROM state.document ORDER BY rowid DESC LIMIT {_SEARCHED}"
     for row in store.rows(newest):
@@ -242,7 +245,7 @@ def _near(store: Store, text: str, visible: Callable[[str], str | None]) -> str 
 def _candidates(
     store: Store, text: str, visible: Callable[[str], str | None]
 ) -> Iterator[_Candidate]:
-    """Yield the visible documents that a text may name."""
+    """Yield the documents that a text may name; `visible` is that of `find_document`."""
     _, _, behind = text.partition("/")
     versions = (VERSIONED.fullmatch(one) for one in (text, behind))
     ids = {text, behind, *(found[1] for found in versions if found)}
@@ -263,7 +266,8 @@ def _candidates(
             fit = 2
         else:
             continue
-        is_own = any(len(label) < len(stream) for stream, label in seen)  # no owner in label
+        # The reader's name of an own stream is shorter: it has no prefix of an owner.
+        is_own = any(len(label) < len(stream) for stream, label in seen)
         yield _Candidate((fit, not is_own), name, names[0], streams)
 
 

@@ -99,7 +99,7 @@ def number_nodes(root: etree._Element, time: int | None = None) -> DocumentTree:
         number = numbers[element] = len(items)
         items.append(element)
         parents.append(numbers[element.getparent()])
-        symbols.append(intern(str(element.tag)))  # lxml makes a text for each node
+        symbols.append(intern(str(element.tag)))  # one object for all nodes of a name
         for name, value in element.items():
             items.append(AttributeNode(element, str(name), str(value)))
             parents.append(number)

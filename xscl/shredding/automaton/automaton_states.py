@@ -141,7 +141,10 @@ class PatternPlace:
         root.changes += 1
 
     def children_at(self, states: Mapping[AutomatonState, object]) -> Iterable[PatternPlace]:
-        """Return those children here whose states are among `states`."""
+        """Return the places below, without own conditions, whose states are among `states`.
+
+        Of a plain place there are none.
+        """
         children = self.children
         return [children[state] for state in children.keys() & states.keys()] if children else ()
 

@@ -178,7 +178,7 @@ class Lineage:
         self.valued = 1 in valued
 
     def _depths(self, place: PatternPlace) -> list[int]:
-        """Return the depths, from here up, at which a place matches."""
+        """Return the depths of the nodes, from this one up to the root, that match a place."""
         depths: list[int] = []
         one: Lineage | None = self
         while one is not None:

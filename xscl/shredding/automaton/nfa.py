@@ -138,7 +138,7 @@ class Automaton:
         if found is None:
             found = PatternPlace(state, parent)
             state.places += 1
-            parent.children = parent.children or {}  # a dictionary of its own
+            parent.children = parent.children or {}  # `_NONE` is shared: not changed
             parent.children[state] = found
         return found
 

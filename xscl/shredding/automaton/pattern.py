@@ -93,7 +93,7 @@ def _grow(nodes: list[PatternNode], steps: tuple[syntax.Step, ...], parent: int 
         plain: list[syntax.Condition] = []
         branches: list[syntax.Exists] = []
         for condition in conjuncts(*step.conditions):
-            if isinstance(condition, syntax.Exists) and binds(condition):  # no other kind does
+            if isinstance(condition, syntax.Exists) and binds(condition):  # only paths bind
                 branches.append(condition)
             else:
                 plain.append(condition)

@@ -554,7 +554,7 @@ class WitnessColumns:
         self._parts: list[list[Column]] = []
         # index of a document in `_docs` << 32 | number of a value in it
         self._valued: list[Any] = []
-        self._derived: list[tuple[int, ...]] = []  # rows of derived nodes
+        self._derived: list[tuple[int, ...]] = []  # rows of `BINDINGS` with derived nodes
 
     def add(self, doc: int, streams: tuple[str, ...], document: ReadDocument) -> None:
         """Add a document of some streams; it is evaluated together with others of its shape."""

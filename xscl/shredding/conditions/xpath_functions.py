@@ -425,7 +425,7 @@ def _above(work: Work, node: Node) -> Items:
 
 
 def _component(name: str) -> Callable[[Work, Any], Any]:
-    """Return the function of a name such as `year-from-date`: a part of a time or duration."""
+    """Return the XPath function `name`, such as `year-from-date`: a part of a time or duration."""
     part, _, kind = name.partition("-from-")
 
     def applied(_: Work, value: Any) -> Any:

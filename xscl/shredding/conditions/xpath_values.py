@@ -476,7 +476,7 @@ def key_of(value: Any) -> Any:
 def some(work: Work, sign: str, ones: Items, others: Items) -> bool:
     """Return True if the comparison `sign` holds for some item of `ones` and one of `others`.
 
-    If it holds for none, an error in comparing a pair is raised.
+    If it holds for none, but comparing some pair has failed, that error is raised.
     """
     if not ones or not others:
         return False
