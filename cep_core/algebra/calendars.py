@@ -207,7 +207,10 @@ def _single(text: str, zone: str, span: Extent, zone_at: int) -> Calendar:
 
 
 def _long_step(fields: Sequence[str], first: int) -> int | None:
-    """Return the place in `_FIELDS` of a field with a step beyond its range; None without one."""
+    """Return the place in `_FIELDS` of a field with a step beyond its range; None without one.
+
+    ``first`` is the place of the first of ``fields``.
+    """
     for place, field in enumerate(fields, first):
         for part in field.split(","):
             step = part.partition("/")[2]

@@ -100,7 +100,10 @@ class PatternState(NamedTuple):
 def automaton_of(
     tree: pattern_tree.PatternTree, mark: pattern_tree.StepMark
 ) -> tuple[PatternState, ...]:
-    """Return the states of a pattern, the start first; raises AlgebraError above `MOST_STATES`."""
+    """Return the states of a pattern, the start first; raises AlgebraError above `MOST_STATES`.
+
+    ``mark`` is the mark of steps that have none of their own.
+    """
     numbered = _numbered(tree, count())
     paces = {
         one.number: one.pace

@@ -104,7 +104,7 @@ def conjuncts_in(
 
 
 def is_of_neighbours(node: ex.Expression, parts: Sequence[Part], component: int) -> bool:
-    """Return True if a condition compares an event of a run with what is before it in the run.
+    """Return True if a condition compares an event of the run ``component`` with those before it.
 
     It is tested from the second event on (Agrawal et al. 2008).  False for one that
     handles null, or reads the number of the events before: it is tested with the first one as well.

@@ -21,7 +21,7 @@ _UNITS = (
 
 
 def counted(number: int, one: str, several: str) -> str:
-    """Return a number with its noun, in the singular or the plural."""
+    """Return a number with its noun: ``one`` is the singular, ``several`` the plural."""
     return f"{number} {one if number == 1 else several}"
 
 

@@ -367,7 +367,7 @@ def _unequal(left: Any, right: Any) -> bool:
 
 
 def function_of(source: str, names: Mapping[str, Any]) -> Any:
-    """Return the function `made` that a source defines."""
+    """Return the function `made` that a source defines; ``names`` are the globals of the source."""
     scope: dict[str, Any] = dict(names)
     exec(compile(source, "<expression>", "exec"), scope)
     return scope["made"]

@@ -48,7 +48,7 @@ def formula(reader: TokenReader, scope: NameScope, own: Own | None = None) -> ex
 
 
 def arguments(reader: TokenReader, scope: NameScope, own: Own | None = None) -> list[ex.Expression]:
-    """Read expressions between commas, up to a closing parenthesis that is not consumed."""
+    """Read expressions (`formula`) between commas; the closing parenthesis is not consumed."""
     return _Formula(reader, scope, own).arguments()
 
 
@@ -255,7 +255,7 @@ class _Formula:
         return plain or [f"${side}.{name}" for side in "12" if is_known(side, name)]
 
     def _case(self, start: LanguageToken) -> ex.Expression:
-        """Read CASE WHEN condition THEN value .. [ELSE value] END."""
+        """Read WHEN condition THEN value .. [ELSE value] END behind CASE, the token ``start``."""
         reader = self._reader
         reader.deeper()
         items: list[ex.Expression] = []

@@ -39,7 +39,10 @@ def rewritten(node: Node, rates: StreamRates) -> Node:
 
 
 def order_unions(node: Node, rates: StreamRates) -> Node:
-    """Order unions so that the rarest streams lie deepest: | is commutative and associative."""
+    """Order unions so that the rarest streams, by ``rates``, lie deepest.
+
+    A union with a stream that has no rate stays as it is.  | is commutative and associative.
+    """
     if not isinstance(node, Union):
         return node
     weighted: list[tuple[float, Node]] = [

@@ -439,9 +439,10 @@ class RegisteredQueries:
         self._plan.leave(query.lane)
 
     def _replay(self, lane: Lane, fresh: set[Any]) -> None:
-        """Emit the rows of open epochs again, to ports and slots that a registration has connected.
+        """Emit the rows of open epochs again, to the (port, slot) of ``lane`` in ``fresh`` only.
 
-        Shared operators have received them; to find the same results, the others have to as well.
+        A registration has connected these.  Shared operators have received the rows; to find the
+        same results, the others have to as well.
         """
         self._plan.clock.replaying = True
         for other in self._plan.lanes.values():

@@ -234,7 +234,7 @@ class _Reading:
         self._made: dict[str, Node | None] = {}  # by state; None while it is being made
 
     def into(self, target: str) -> Node:
-        """Return the union of the expressions that the edges into a state carry."""
+        """Return the union of the expressions that the edges into the state ``target`` carry."""
         if target in self._made:
             made = self._made[target]
             if made is None:

@@ -393,8 +393,8 @@ class ComponentReader:
     def _named(self, name: str, start: Extent, runs: bool = False) -> tuple[str, Extent, bool]:
         """Return the name of a component, its place, and True if [] makes it a run.
 
-        Without a name the result is ``name``, ``start`` and False.  Unless ``runs``, [] needs a
-        repeated type or group; with it `A{1} a[]` is a run of one event.
+        Without a name the result is ``name``, ``start`` and False.  [] needs a quantifier of the
+        type (``runs``) or a group around it; `A{1} a[]` is a run of one event.
         """
         reader = self.reader
         if not reader.is_name() or self._is_clause_word() or self._is_for():

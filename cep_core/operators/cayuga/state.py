@@ -208,7 +208,7 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
         self._attend()
 
     def _forget(self, slots: Collection[int], *keys: Any) -> None:
-        """Remove streams from the instances of some groups."""
+        """Remove the streams with these slots from the instances of the groups ``keys``."""
 
         def left(instance: Instance) -> Instance | None:
             members = without_slots(instance[1], slots)

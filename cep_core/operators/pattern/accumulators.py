@@ -43,7 +43,7 @@ def accumulators_of(parts: Iterable[Part], component: int) -> list[RunAccumulato
 
 
 def started(accumulators: Sequence[RunAccumulator], row: Row) -> Any:
-    """Return the cell of a run that a row begins."""
+    """Return the cell of a run that a row begins, with a value for each accumulator."""
     held = [
         _added(accumulator.role, _NOTHING.get(accumulator.role), row[accumulator.place + VALUES])
         for accumulator in accumulators

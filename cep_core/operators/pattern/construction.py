@@ -94,7 +94,7 @@ def first_after(rows: list[Row], oldest: int) -> int:
 
 
 def _first_arrival(last: int) -> str:
-    """Return source code of the least arrival of the rows of a sequence.
+    """Return source code of the least arrival of the rows of components 0 to ``last``.
 
     The code compares the first, which is the least in most sequences, before it calls `min`: the
     comparisons are faster than the call.
