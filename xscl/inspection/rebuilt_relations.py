@@ -57,7 +57,8 @@ _MATCHES = re.compile(r"\bmatches\b", re.IGNORECASE)
 def may_read_values(query: str) -> bool:
     """Return False for a query in SQL that cannot read the values of matches.
 
-    A query need not name the column: `FROM matches`, `TABLE matches` and a row of it have it, too.
+    A query need not name the column `values`: `FROM matches`, `TABLE matches` and a whole row of
+    `matches` contain it, too.
     """
     return _MATCHES.search(query) is not None
 

@@ -153,7 +153,7 @@ def leaf_value(item: Item) -> str:
 
 
 def _newest(store: Store, stream: str) -> Iterator[bytes]:
-    """Yield the texts of a stream's newest documents, at most `DOCUMENTS` and `BYTES` bytes."""
+    """Yield the texts of a stream's newest documents, at most `DOCUMENTS`, about `BYTES` bytes."""
     size = 0
     rows = newest_documents(store, stream, begin=EARLIEST, updates=True, limit=DOCUMENTS)
     for xml in (bytes(row["xml"]) for row in rows):

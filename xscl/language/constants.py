@@ -289,7 +289,7 @@ class Filler:
         found = [
             (at, self._of(part))
             for at, part in enumerate(parts)
-            if part and type(part) is not Span  # many are empty or None
+            if part and type(part) is not Span  # many parts are empty or None
         ]
         fills = tuple((at, fill) for at, fill in found if fill is not None)
         if not fills:

@@ -177,7 +177,7 @@ def read(
     try:
         return _lark().parse(TextSlice(shown or source, at, end), start=start)
     except Unbalanced as error:
-        # A syntax error inside of the bracket says more than the bracket; this raises it.
+        # A syntax error inside of the bracket says more than the bracket; the next call raises it.
         read(source, "bracket_start", Span(error.opened + 1, end))
         raise SyntaxFault.at(error.at, str(error), source) from None
     except UnexpectedInput as error:

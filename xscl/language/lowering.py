@@ -228,8 +228,8 @@ class Lowering:
     def _item(self, over: Expression) -> Expression:
         """Return the item that an `Each` chooses from the sequence `over`.
 
-        One `Each` chooses from all sequences of a level; the level of `over` is above
-        those of the items that it reads.
+        The sequence gets a level, above the levels of the items that it reads.  One `Each`
+        chooses from all sequences of a level.
         """
         read = {part.name for part in ex.walk(over) if isinstance(part, ex.TupleItem)}
         below = [at for at, level in enumerate(self._levels) if read & {name for name, _ in level}]

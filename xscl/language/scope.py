@@ -103,7 +103,7 @@ def conjuncts(*formulas: object) -> list[Any]:
 
 
 def variables(node: syntax.Predicate | syntax.Operand) -> list[str]:
-    """Return the variables that occur, each once, in order of appearance."""
+    """Return the names of the variables in `node`, each once, in order of appearance."""
     found = (leaf.variable for leaf in leaves(node) if isinstance(leaf, syntax.VariablePath))
     return list(dict.fromkeys(found))
 

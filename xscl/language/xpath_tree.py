@@ -160,10 +160,10 @@ def is_path(tree: XPath) -> bool:
 
 
 def required(tree: XPath) -> list[NameTest]:
-    """Return tests of names: at a node an expression holds only if some child passes each test.
+    """Return tests of names: an expression can hold at a node only if each has a child that passes.
 
-    Different children may pass different tests.  The caller evaluates the expression only at such
-    nodes.  So tests are left out if the expression could hold, or raise an error, at another node.
+    The caller evaluates the expression only at such nodes.  So a test is left out if the
+    expression could hold, or raise an error, at a node without a child that passes it.
     """
     match tree.symbol, tree.parts:
         case "(", (inner,):

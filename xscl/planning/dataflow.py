@@ -96,7 +96,7 @@ class Dataflow:
         self.pairs = InstalledPairs(leaves)
         self.automaton = self.pairs.automaton
         self._scan: XPathScan
-        self._scanned: Counter[str] = Counter()  # scans in the plan by stream
+        self._scanned: Counter[str] = Counter()  # counts of scans by stream
         self._collector = ResultCollector(processor, composites, leaves)
         self.core = cep_core.Engine(
             rules=RULES,

@@ -120,7 +120,7 @@ class PlannedSubscriptions:
     _planned: dict[str, PlannedQuery] = field(default_factory=dict, init=False)
     _suspended: set[str] = field(default_factory=set, init=False)
     _refused: set[str] = field(default_factory=set, init=False)
-    # `ordered` counts subscriptions with operators over time or calendars.
+    # `ordered` counts subscriptions with operators over time or calendars, and event queries.
     # `nested` counts those where an operator over time reads a join over another such operator.
     ordered: int = field(default=0, init=False)
     # `users` counts subscriptions by operator, `template_users` their joins by template number.
@@ -288,7 +288,7 @@ class PlannedSubscriptions:
     def set_prompt(self, prompt: bool) -> None:
         """Set whether joins run within each epoch, too, or only after a push.
 
-        They run within it with `prompt`, and always while there are `nested` subscriptions.
+        They run within it with `prompt`, and always while the count `nested` is above 0.
         """
         self._planner.core.batch.prompt = prompt or self.nested > 0
 

@@ -134,7 +134,7 @@ class Examination:
         return settled(both, both.ts)
 
     def _in_time(self, *sides: QuerySide) -> None:
-        """Add an edge for each side that came too late, unless the match was found."""
+        """Add a failing edge for each side that came too late, unless the match was found."""
         if not self._question.found:
             self._edges.extend(belated(self._latest, *sides))
 

@@ -187,7 +187,7 @@ class ResultCollector:
         self._sinks: dict[int, OperatorReader] = {}
 
     def add_reader(self, qid: int, root: Operator) -> None:
-        """Add a subscriber of a qid.
+        """Count one more subscriber of a qid, whose results are collected as long as it has one.
 
         A qid below 0 is no row of R_T: its results are those of the operator `root`.
         """
@@ -200,7 +200,7 @@ class ResultCollector:
             self._sinks[qid] = OperatorReader("results", root, collect)
 
     def remove_reader(self, qid: int) -> None:
-        """Remove a subscriber of a qid, whose results are collected as long as it has one."""
+        """Count one subscriber of a qid less; without any its results are dropped."""
         self.readers[qid] -= 1
         if not self.readers[qid]:
             del self.readers[qid]
@@ -387,7 +387,8 @@ class Joins:
     operators: dict[int, Operator] = field(default_factory=dict, init=False)
     documents: set[int] = field(default_factory=set, init=False)
     _inlets: dict[Operator, OperatorReader] = field(default_factory=dict, init=False)
-    _uses: Counter[Operator] = field(default_factory=Counter, init=False)  # joins by source
+    # The number of joins that read the composites of an operator.
+    _uses: Counter[Operator] = field(default_factory=Counter, init=False)
     _witnesses: list[Witnesses] = field(default_factory=list, init=False)
     _again: list[tuple[int, int, Composite]] = field(default_factory=list, init=False)
     _elsewhere: list[tuple[pa.Table, Sequence[Cut]]] = field(default_factory=list, init=False)
@@ -450,7 +451,7 @@ class Joins:
         if elsewhere:
             found = pa.concat_tables((found, *(one for one, _ in elsewhere)))
             cuts = [*cuts, *(cut for _, some in elsewhere for cut in some)]
-        if not self.operators and not elsewhere:  # there is no other round
+        if not self.operators and not elsewhere:  # no join reads another: one round
             self._end_rounds(found, cuts)
         elif found.num_rows or cuts:
             self._rounds.add(grouped(found, self._ranks), cuts)
