@@ -69,7 +69,7 @@ def may_read_joins(query: str) -> bool:
 
 
 class _RowsInMemory:
-    """The join state of the rows, in memory; no row comes twice, and none leaves."""
+    """Holds rebuilt relations of the join state in memory; no row comes twice, and none leaves."""
 
     def __init__(self, values: pa.Table) -> None:
         self._parts = defaultdict[str, list[pa.Table]](list, value=[values])
@@ -144,7 +144,7 @@ def rebuilt(
             )
     processor = Processor(kept, registry, most=most)
     parts = [replace(pushed, answers=_without(pushed.answers, qids))]
-    newer = [qid for qid in qids if firsts[qid] > last.max(initial=0)]  # after the last push
+    newer = [qid for qid in qids if firsts[qid] > last.max(initial=0)]  # seen after the last push
     for some in witnesses(store, pairs, np.setdiff1d(docs, last), last):
         if some.times["doc"][0].as_py() in last:
             processor.join(reach.installed(some))

@@ -213,7 +213,8 @@ def step_written(step: Step) -> str:
 def nearest_names(name: str, seen: Mapping[str, int]) -> tuple[SeenName, ...]:
     """Return the seen names nearest to a name, the nearest first.
 
-    Prefixes, case and the `@` of attributes do not count; `seen` has the numbers of documents.
+    Prefixes, case and the `@` of attributes do not count.  `seen` has for each name the number of
+    documents with it.
     """
     wanted = _bare(name)
     likeness = {

@@ -173,7 +173,7 @@ def _called(lexemes: Sequence[re.Match[str]]) -> frozenset[int]:
 def _refuse_excess(text: str) -> None:
     """Raise WrongXPath for a text that could take long to parse, or for its constants.
 
-    It comes before elementpath's parser, which evaluates constants.
+    The check precedes elementpath's parser, which evaluates constants.
     """
     if len(text) > LONGEST:
         raise WrongXPath(f"an expression of over {LONGEST:,} characters", 0, "use shorter ones")

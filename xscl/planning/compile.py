@@ -97,7 +97,7 @@ class GraphNode(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CompiledJoin:
-    """A join graph, its minor, and where their nodes come from.
+    """A join graph and its minor, with the sides that their nodes come from.
 
     `nodes` are those of the graph, `kept` the numbers of the minor's nodes among them.
     `residual` is the predicate that is left to test on candidates; `crossed` says that

@@ -60,7 +60,7 @@ class Examination:
         return all(edge.holds for edge in self._edges)
 
     def _registered(self) -> Iterator[Edge]:
-        """Yield the edge that the subscription sees all documents; none without a subscription."""
+        """Yield an edge that holds if the subscription sees all documents; none without one."""
         if self._question.subscription is not None:
             parts = self._question.parts
             missed = [why for part in parts if (why := self._question.unseen(part)) is not None]
@@ -147,7 +147,10 @@ class Examination:
     # -- What is not there -----------------------------------------------------------------
 
     def _absent(self, form: nf.AbsenceForm, left: QuerySide) -> QuerySide:
-        """Add the edge that documents on the right side, if any, do not answer the left."""
+        """Add an edge, if there are right documents, that holds if they do not answer the left.
+
+        Return the left side, as it is when its time to wait is over.
+        """
         self._in_time(left)
         if self._given(form.right):
             before, self._edges = self._edges, []
@@ -213,8 +216,8 @@ def _reasons(reasons: Iterable[Edge]) -> str:
 def why(*questions: WhyQuestion) -> Why:
     """Explain why a query matches the documents of its blocks, or why not.
 
-    Several questions are about the same documents.  The next one counts if the subscription lacks
-    the match although all conditions of the answer before hold.
+    Several questions are about the same documents.  The answer is that to the first one.  The next
+    one is answered instead if all conditions hold, and the subscription lacks the match.
     """
     question, edges = questions[0], Examination(questions[0]).edges()
     for other in questions[1:]:
@@ -283,7 +286,7 @@ def settled(side: QuerySide, ts: int) -> QuerySide:
 
 
 def repeated(left: QuerySide, right: QuerySide) -> Iterator[Edge]:
-    """Yield an edge if a document, or versions of one, occurs on both sides."""
+    """Yield a failing edge for each document that, perhaps in versions, is on both sides."""
     for document in left.documents:
         for other in right.documents:
             if document.base == other.base:
@@ -330,7 +333,7 @@ def _at_most_apart(upper: int, left: QuerySide, right: QuerySide) -> Edge:
 
 
 def dropped(relation: TemporalRelation, left: QuerySide, right: QuerySide) -> Iterator[Edge]:
-    """Yield an edge if the earlier arrival was evicted before the newcomer arrived."""
+    """Yield a failing edge if the earlier arrival was evicted before the newcomer arrived."""
     keep = relation.keep(max(left.lateness, right.lateness))
     pairs = [(left, right)] if left.rank < right.rank else [(right, left)]
     if left.rank == right.rank:
@@ -384,7 +387,10 @@ def is_over_time(form: nf.NormalForm) -> bool:
 
 
 def temporal_choice(question: WhyQuestion) -> Edge:
-    """Return the edge that the temporal operators yield the match; `nearest` has another result."""
+    """Return an edge that holds if the temporal operators yield the match.
+
+    If not, its `nearest` says what they yield instead.
+    """
     wanted = tuple(part.stored.id for part in question.parts)
     text = f"the query finds {', '.join(wanted)} among all kept documents"
     found = {wanted} if question.found else _found(question, question.query.source)

@@ -299,7 +299,7 @@ def _placed(query: CompiledQuery, names: Sequence[str]) -> tuple[str | None, ...
 
 
 def needed_blocks(query: CompiledQuery) -> set[int]:
-    """Return the blocks that each match has a document of: no side that may be absent."""
+    """Return the blocks, by number, of which each match has a document: none may be absent."""
     absent = [form for form in forms(query.normal.form) if isinstance(form, AbsenceForm)]
     read = {place for place, one in enumerate(query.normal.blocks) if not one.is_calendar}
     sides = [one.right for one in absent if one.alone[0]]
@@ -308,7 +308,7 @@ def needed_blocks(query: CompiledQuery) -> set[int]:
 
 
 def _lacks(form: NormalForm, found: Sequence[str | None]) -> bool:
-    """Return True if a needed block has no document in `found`, which has their names by block.
+    """Return True if a needed block has no document; `found` has the documents' names by block.
 
     Of an outer join one side suffices.
     """

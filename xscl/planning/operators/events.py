@@ -269,7 +269,7 @@ class Record(SlotWiseMOp):
 
 
 def _values(root: etree._Element, columns: list[tuple[str, Callable[[str], Any]]]) -> Iterator[Any]:
-    """Yield the values of a document's attributes; `columns` has names, and functions of texts."""
+    """Yield the values of a document's attributes; `columns` has names and readers of texts."""
     leaves: dict[str, str] = {}
     for child in root.iterchildren(etree.Element):
         leaves.setdefault(etree.QName(child).localname, string_value(child))

@@ -208,7 +208,7 @@ class ResultCollector:
                 self._sinks.pop(qid).close()
 
     def collect(self, found: pa.Table) -> None:
-        """Keep the rows of the qids that subscriptions read; only operators read the others."""
+        """Keep the rows of qids that subscriptions read; drop the others, which operators read."""
         counts = Counter(found["qid"].to_numpy().tolist())
         for qid, rows in counts.items():
             self.by_template[self._processor.template_of(qid)] += rows
@@ -347,7 +347,10 @@ class TemplateJoin(MOp):
         return [qid for qid, operator in self._by_qid.items() if operator.slot in routes]
 
     def candidate_ports(self, qid: int) -> list[CandidatePort]:
-        """Return the readers of a join of documents; none if one of them reads every row."""
+        """Return the inputs that test the candidates of a join of documents.
+
+        None are returned if an operator reads every row of the join.
+        """
         operator = self._by_qid[qid]
         ports = self._output.routes.get(operator.slot, [])
         found = [port for port in ports if isinstance(port, CandidatePort)]

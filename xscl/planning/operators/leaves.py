@@ -27,7 +27,7 @@ class _Entry:
     pair: int
     position: int
     operand: Operand
-    alone: bool  # the pair is of the leaf with itself
+    alone: bool  # both variables of the pair are one leaf
     constant: bool  # the operand has no variable
 
 
