@@ -50,7 +50,10 @@ from tests.oracle.trees import Node, read
 RANKS = 64  # from one arrival to the next: one for each level of publishing
 
 Match: TypeAlias = tuple[str, tuple[str, ...], tuple[tuple[str, str, int], ...]]
-"""The name of the subscription, the names of the documents, and (variable, document, node)."""
+"""The name of the subscription, the documents by component, and (variable, document, node).
+
+A component of which ELSE has none has the empty name.
+"""
 
 # -- Matches -------------------------------------------------------------------------------
 
@@ -125,13 +128,30 @@ def identity(match: Match) -> str:
     return f"{name}({' '.join(documents)}|{bindings})"
 
 
+def places(expression: Expression, first: int = 0) -> tuple[int, ...]:
+    """Return the components of an expression's results; its first block is `first`."""
+    match expression:
+        case Block():
+            return (first,)
+        case Query(inner):
+            return places(inner, first)
+        case FollowedBy(left, negated=True):
+            return places(left, first)
+        case Join(left, right) | FollowedBy(left, right) | Next(left, right) | Fold(left, right):
+            return places(left, first) + places(right, first + len(blocks(left)))
+        case _:
+            assert_never(expression)
+
+
 def _matches(subscription: Subscription, rows: Iterable[Composite]) -> dict[Match, list[Composite]]:
     """Return the composites of each match: those with its documents and its variables' nodes."""
+    components = places(subscription.query)
     wanted = frozenset() if subscription.query.distinct else outputs(subscription.query.expression)
     found: dict[Match, list[Composite]] = defaultdict(list)
     for row in rows:
         nodes = sorted((n, d.id, node.number) for n, (d, node) in row.nodes.items() if n in wanted)
-        documents = tuple(document.id for _, document in row.documents)
+        by_place = {place: document.id for place, document in row.documents}
+        documents = tuple(by_place.get(place, "") for place in components)
         found[subscription.name, documents, tuple(nodes)].append(row)
     return found
 

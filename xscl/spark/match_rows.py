@@ -257,7 +257,7 @@ def absent_table(
             (at, rows[at]["nodes"] if at >= 0 else [-1] * lacking)
             for at in ((left, right) if has_pairs else (left,))
         ]
-        names = [documents.names[at] for at in rows]
+        names = [documents.names[at] if at >= 0 else "" for at, _ in sides]
         found = {
             "id": match_id(subscription, names, [node for _, nodes in sides for node in nodes]),
             "subscription": subscription.name,

@@ -233,13 +233,17 @@ class Match:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the documents, such as `orders/17`, in the order of the query's blocks."""
-        return tuple(document.id for document in self._present)
+        return tuple(filter(None, self.by_block))
+
+    @property
+    def by_block(self) -> tuple[str, ...]:
+        """The name of each block's document, empty for a block of which `ELSE` has none."""
+        return tuple("" if one is None else one.id for one in self._documents)
 
     @property
     def trees(self) -> list[tuple[str, DocumentTree]]:
         """The (name, nodes) of each document in the order of the blocks; none for event queries."""
-        names = set(self.names)
-        return [(one.id, self._tree(one)) for one in self._present if one.id in names]
+        return [(one.id, self._tree(one)) for one in self._present if self.names]
 
     @property
     def sources(self) -> tuple[DocumentSource, ...]:
@@ -308,7 +312,7 @@ class Match:
     @lazy
     def id(self) -> str:
         """The id of the match (`match_id`): 32 hexadecimal digits, the same after a replay."""
-        names = (*self.names, *(at for _, at in self.instants if at))
+        names = (*self.by_block, *(at or "" for _, at in self.instants))
         one = self._subscription
         return match_id(one, names, () if one.distinct else [n[0] for n in self._outputs])
 
@@ -475,8 +479,7 @@ class Match:
 def match_id(one: Subscription, names: Iterable[str], nodes: Sequence[int]) -> str:
     """Return the id of a match: a hash of the subscription's key, documents and nodes.
 
-    `names` are those of the documents, `nodes` the number of a node for each of `one.outputs`; for
-    a DISTINCT subscription it is empty."""
+    `names` are by block; `nodes` are numbers, one for each of `one.outputs` unless DISTINCT."""
     named = sorted(zip(one.outputs, nodes, strict=bool(nodes)))
     return digest([one.key, *names, *(f"{name}={node}" for (_, name), node in named)])
 
@@ -584,9 +587,7 @@ class EventMatch(Match):
     def documents(self) -> tuple[str, ...]:
         return ()
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        return ()
+    by_block = documents
 
     @property
     def history(self) -> bool:
@@ -598,7 +599,7 @@ class EventMatch(Match):
     @lazy
     def id(self) -> str:
         row = self._composite
-        first = () if self._reads_calendar else super().names
+        first = () if self._reads_calendar else super().by_block
         parts = [row.start, row.ts, *(json.dumps(value) for value in row.values)]
         return digest([self._subscription.key, *first, *map(str, parts)])
 

@@ -114,6 +114,19 @@ def test_matches_on_the_same_documents_are_one_message(hooked: Hooked) -> None:
     assert grouped == hooked.ids("/each")
 
 
+def test_a_document_alone_on_either_side_has_two_messages(hooked: Hooked) -> None:
+    """A receiver that knows messages by their ids takes both."""
+    outer = ITEM.replace("FOLLOWED BY{t=u, 1000}", "JOIN{t=u, -10 TO 20}")
+    hooked.work.outbox.edit(hooked.name, f"SELECT DISTINCT * FROM {outer} ELSE")
+    hooked.deliver(grouped=False)
+    number, hooked.work.number = hooked.work.number, hooked.work.number + 200
+    for later in (0, 15, 100):  # the first item is alone on the second side at 10, else at 20
+        hooked.work.push(item(number + later, str(later)))
+    eventually(lambda: len(hooked.got()) == 4)
+    assert len(set(hooked.ids())) == 4
+    assert hooked.ids() == [one.id for one in hooked.work.engine.matches(hooked.name)]
+
+
 def test_matches_between_history_are_delivered_if_wanted_only(hooked: Hooked) -> None:
     hooked.deliver()
     hooked.deliver("/all", history=True)

@@ -123,7 +123,7 @@ class Player:
             for name in wanted
             for node in match.bindings[name]
         ]
-        documents = tuple(self._known.get(one, one) for one in match.names)
+        documents = tuple(self._known.get(one, one) for one in match.by_block)
         return match.subscription, documents, tuple(sorted(nodes))
 
 

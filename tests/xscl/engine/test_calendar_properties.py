@@ -160,7 +160,8 @@ def expected(history: History) -> Counter[Found]:
     """Return the matches of the oracle, with instants in place of their documents."""
     events = list(history.events(history.with_instants()))
     found = Counter[Found]()
-    for (name, documents, nodes), count in matches(events, {"S": history.lateness}).items():
+    for (name, placed, nodes), count in matches(events, {"S": history.lateness}).items():
+        documents = tuple(filter(None, placed))
         instants = tuple(one[2:] for one in documents if one[0] in CALENDARS)
         own = tuple(one for one in documents if one[0] not in CALENDARS)
         read = tuple(one for one in nodes if one[1][0] not in CALENDARS)

@@ -31,6 +31,9 @@ QUERIES = {
     "absent": f"{_LEFT} NOT FOLLOWED BY{{{{a = b, {{w}} s}}}} {_RIGHT}",
     "absent same": f"{_LEFT} NOT FOLLOWED BY{{{{a = c, {{w}} s}}}} {_LAST}",
     "else": f"{_LEFT} FOLLOWED BY{{{{a = b, {{w}} s}}}} {_RIGHT} ELSE",
+    "outer": f"{_LEFT} JOIN{{{{a = b, -{{v}} s TO {{w}} s}}}} {_RIGHT} ELSE",
+    "outer same": f"{_LEFT} JOIN{{{{{{w}} s}}}} {_LAST} ELSE",
+    "outer distinct": f"SELECT DISTINCT * FROM {_LEFT} JOIN{{{{a = c, {{w}} s}}}} {_LAST} ELSE",
     "next": f"{_LEFT} NEXT{{{{a = b}}}} {_RIGHT}",
     "next any": f"{_LEFT} NEXT {_RIGHT}",
     "fold": 'SELECT <run n="{{k}}" of="{{p}}"/> FROM {A}//i[./n->p]'

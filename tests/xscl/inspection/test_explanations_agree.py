@@ -51,7 +51,9 @@ class Surface:
         self.engine = engine
 
     def matches(self, name: str) -> list[tuple[str, ...]]:
-        return [one.names for one in self.engine.matches(name)]
+        found = self.engine.matches(name)
+        assert len({one.id for one in found}) == len(found)
+        return [one.names for one in found]
 
     def why(self, name: str, documents: tuple[str, ...]) -> tuple[bool, str]:
         found = self.engine.why(name, *documents)
@@ -111,7 +113,7 @@ class Service(Surface):
 
 @dataclass(frozen=True)
 class Version:
-    """A version of a subscription: its blocks, those of a match, the documents of its matches."""
+    """A version of a subscription: its blocks, those of a match, its matches by block."""
 
     blocks: int
     covered: tuple[int, ...]
@@ -119,12 +121,17 @@ class Version:
 
     def has(self, documents: tuple[str, ...]) -> bool:
         """Return True if there is a match of some documents, or of documents for all blocks."""
-        if tuple(one for one in documents if one != NONE) in self.found:
+        if documents in self.names:
             return True
         if len(documents) != self.blocks:
             return False
         placed = (documents[place] for place in self.covered)
-        return tuple(one for one in placed if one != NONE) in self.found
+        return tuple("" if one == NONE else one for one in placed) in self.found
+
+    @property
+    def names(self) -> set[tuple[str, ...]]:
+        """The documents of each match."""
+        return {tuple(filter(None, one)) for one in self.found}
 
 
 def versions(engine: xscl.Engine, name: str) -> list[Version]:
@@ -132,7 +139,7 @@ def versions(engine: xscl.Engine, name: str) -> list[Version]:
     matches, made = engine.matches(name), list[Version]()
     for one in engine.state.subscriptions.versions(name):
         normal = compile_query(one.query).normal
-        found = {match.names for match in matches if match.version == one.version}
+        found = {match.by_block for match in matches if match.version == one.version}
         made.append(Version(len(normal.blocks), tuple(components(normal.form)), found))
     return made
 
@@ -169,7 +176,7 @@ def check(surface: Surface, history: History, chance: random.Random, said: Count
         in_sql = [tuple(row["docids"]) for row in rows if row["subscription"] == name]
         assert Counter(in_sql) == Counter(listed), name
         each = versions(engine, name)
-        assert set().union(*(one.found for one in each)) == set(listed)
+        assert set().union(*(one.names for one in each)) == set(listed)
         said[f"version {bool(each[-1].found)}"] += 1
         for documents in asked(set(listed), each[-1].blocks, ids, chance) if ids else ():
             expected = any(one.has(documents) for one in each)

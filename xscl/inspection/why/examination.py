@@ -391,18 +391,23 @@ def temporal_choice(question: WhyQuestion) -> Edge:
 
     If not, its `nearest` says what they yield instead.
     """
-    wanted = tuple(part.stored.id for part in question.parts)
-    text = f"the query finds {', '.join(wanted)} among all kept documents"
+    placed = (question.documents[place] for place in question.query.components)
+    wanted = tuple("" if one is None else one.stored.id for one in placed)
+    text = f"the query finds {', '.join(_present(wanted))} among all kept documents"
     found = {wanted} if question.found else _found(question, question.query.source)
     if wanted in found:
         waits = _pending(question) if question.found is False else None
         return Edge("order", text, waits is None, waits, waits is not None)
-    near, pending = _instead(question, wanted, found)
+    near, pending = _instead(question, _present(wanted), set(map(_present, found)))
     return Edge("order", text, False, near, pending)
 
 
+def _present(by_block: Sequence[str]) -> tuple[str, ...]:
+    return tuple(filter(None, by_block))
+
+
 def _found(question: WhyQuestion, query: str) -> set[tuple[str, ...]]:
-    """Return the names of the documents of each match that a query has in a trial."""
+    """Return the names of the documents of each match of a query in a trial, by block."""
     subscription = question.subscription
     known = [document for document in question.documents if document is not None]
     trial = TrialScope(
@@ -415,7 +420,7 @@ def _found(question: WhyQuestion, query: str) -> set[tuple[str, ...]]:
         {one.stored.doc: one.xml for one in known},
         own_time=question.own_time,
     )
-    return {match.names for match in question.attempt(trial)}
+    return {match.by_block for match in question.attempt(trial)}
 
 
 def _period(question: WhyQuestion, known: Sequence[KnownDocument]) -> tuple[int, int]:
@@ -468,7 +473,8 @@ def _instead(
         plain = replace(expression, alone=(False, False), negated=False)
         is_right = question.documents[covered(form.left)[0]] is None
         mine = slice(-len(wanted), None) if is_right else slice(len(wanted))
-        others = {one for one in _found(question, unparse(plain)) if one[mine] == wanted}
+        pairs = map(_present, _found(question, unparse(plain)))
+        others = {one for one in pairs if one[mine] == wanted}
         answered = {other[:1] if is_right else other for other in others}
         answers = _others(wanted, "is answered by", answered)
         waits = _pending(question) if answers is None else None

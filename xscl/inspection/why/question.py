@@ -165,13 +165,22 @@ def question_of(
     whose text is neither kept nor given by `read`; XsclError for a wrong number of documents.
     """
     query, subscription = question.query, question.subscription
-    if len(names) == 1 and not needed_blocks(query):
+    of_a_side = len(names) == 1 and not needed_blocks(query)
+    if of_a_side:
         names = _of_a_side(store, query, names[0], visible)
     names = _names(store, query, names, visible)
     rows = {name: document_named(store, name) for name in names if name != NONE}
     placed = None
     if subscription is not None:
-        placed = _kept(store, query, subscription, [rows[name] for name in names if name in rows])
+        given: Iterable[DocumentRow | None] = map(rows.get, names)
+        if of_a_side:  # it may be alone on the other one
+            given = filter(None, given)
+        elif NONE in names:
+            by_block = dict(zip(_chosen(query, len(names)), given, strict=False))
+            given = map(by_block.get, query.components)
+        placed = _kept(store, query, subscription, list(given))
+        if of_a_side and placed is not None:
+            names = tuple(name or NONE for name in placed)
     found = placed is not None
     if placed is None:
         placed = _placed(query, names)
@@ -179,22 +188,27 @@ def question_of(
     documents = (None if one is None else known[one] for one in placed)
     asked = question.about(names, documents, found)
     if subscription is not None and not found:
-        parts = [rows[part.stored.id] for part in asked.parts]
+        blocks = (asked.documents[place] for place in query.components)
+        parts = [None if one is None else rows[one.stored.id] for one in blocks]
         return replace(asked, found=_kept(store, query, subscription, parts) is not None)
     return asked
 
 
 def _kept(
-    store: Store, query: CompiledQuery, subscription: Subscription, rows: Sequence[DocumentRow]
+    store: Store,
+    query: CompiledQuery,
+    subscription: Subscription,
+    rows: Sequence[DocumentRow | None],
 ) -> tuple[str | None, ...] | None:
     """Return for each block the name of its document, or None, in a kept match of documents.
 
-    None if the subscription has no match of them.
+    With a None in `rows` these are by component, else in any components.  None if the subscription
+    has no match of them.
     """
-    names = {row["doc"]: str(row["id"]) for row in rows}
+    names = {row["doc"]: str(row["id"]) for row in rows if row is not None}
     match = match_among(
         store,
-        [row["doc"] for row in rows],
+        [0 if row is None else row["doc"] for row in rows],
         number=subscription.number,
         after=subscription.after,
         until=subscription.until,

@@ -49,7 +49,7 @@ _AMONG = f"""
         FROM ({KEPT_MATCHES}) m JOIN part p1 ON p1.doc = m.doc1 JOIN part p2 ON p2.doc = m.doc2
         WHERE m.number = ? AND m.position > ?
             AND m.position <= coalesce(?, m.position))
-    SELECT docs FROM found WHERE list_filter(docs, lambda doc: doc <> 0) = ? LIMIT 1
+    SELECT docs FROM found WHERE ? IN (docs, list_filter(docs, lambda doc: doc <> 0)) LIMIT 1
 """
 _COUNT = (
     f"SELECT name, count(*) AS matches FROM ({KEPT_MATCHES})"
@@ -68,11 +68,11 @@ def match_among(
 ) -> tuple[int, ...] | None:
     """Return a match's documents by component, 0 for a component without one; None without a match.
 
-    Its documents are exactly `docs`.  It is one of the subscription `number`, with `after` <
-    position <= `until` (None: no bound).
+    Its documents are exactly `docs`, in any components unless 0 stands for those without one.  It
+    is one of the subscription `number`, with `after` < position <= `until` (None: no bound).
     """
     with store.reading():
-        if not _may_have_result(store, docs):
+        if not _may_have_result(store, [doc for doc in docs if doc]):
             return None
         rows = analysed(store, _AMONG, [list(docs), number, after, until, list(docs)])
     return next((tuple(row["docs"]) for row in rows), None)
