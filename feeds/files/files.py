@@ -33,6 +33,7 @@ from __future__ import annotations
 import difflib
 import io
 import json
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -118,7 +119,8 @@ def _below(directory: Path) -> Iterator[tuple[str, Path]]:
 
 def _is_below(link: Path, directory: Path) -> bool:
     """Return True if a link resolves to a path below a directory."""
-    return link.resolve().is_relative_to(directory.resolve())
+    # Path.resolve raises RuntimeError for a link that leads to itself
+    return Path(os.path.realpath(link)).is_relative_to(os.path.realpath(directory))
 
 
 def _documents(name: str, file: Path, request: _Request) -> Iterator[Document | RejectedFile]:

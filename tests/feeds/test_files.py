@@ -108,6 +108,17 @@ def test_a_link_within_the_directory_is_read(tmp_path: Path) -> None:
     assert [one.id for one in documents(tmp_path / "one.xml")] == ["one.xml"]
 
 
+def test_links_in_a_circle_are_not_read_and_stop_nothing(tmp_path: Path) -> None:
+    for link, target in (("a.xml", "a.xml"), ("b.xml", "c.xml"), ("c.xml", "b.xml"), ("d", "d/x")):
+        (tmp_path / link).symlink_to(target)
+    write(tmp_path / "own.xml", "<own/>")
+    assert [one.id for one in every(tmp_path) if isinstance(one, Document)] == ["own.xml"]
+    assert rejections(tmp_path) == [
+        (name, "file_unreadable: it is not a regular file", 0)
+        for name in ("a.xml", "b.xml", "c.xml", "d")
+    ]
+
+
 def test_time_of_the_file_where_there_is_no_other(tmp_path: Path) -> None:
     path = write(tmp_path / "one.xml", "<a/>")
     os.utime(path, ns=(AT * 1000, AT * 1000))
