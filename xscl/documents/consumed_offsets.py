@@ -1,8 +1,9 @@
 """The consumed offsets of the spool, written in the transaction of the documents.
 
-Batches have keys, (query id, batch id); a repeated batch changes nothing.  They may
-arrive out of order: the last `KNOWN` ones of a query are stored one by one, and all
-below count as consumed.
+Batches have keys, (query id, batch id); a repeated batch changes nothing.  A query id names a
+consumer: that of the spool, or a streaming query of Spark.  Batches may arrive out of order: ids
+less than `KNOWN` below the largest one of a consumer are stored one by one, and all lower ones
+count as consumed.
 
 Beside the keys stands the last consumed segment, after which a consumer begins.
 """

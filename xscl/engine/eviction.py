@@ -344,7 +344,7 @@ class Eviction:
     def _forget_results(self, clock: int, position: int) -> bool:
         """Delete the results that are older than the retention; return True if any was deleted.
 
-        Those after `position` stay.
+        `clock` is the clock of arrivals, in ticks.  Those after `position` stay.
         """
         assert self._retention.matches is not None
         self._move(self._matches, clock, self._retention.matches)

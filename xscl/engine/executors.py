@@ -38,10 +38,11 @@ document in ticks."""
 class ExecutorResults(NamedTuple):
     """The outcome of documents that executors evaluated.
 
-    `numbers` are the numbers of the documents on executors, ascending.  `elsewhere` has their
-    witnesses, None if executors did not shred them.  `results` are the joins that they complete
-    (`RESULTS`).  `cuts` are pairs of a qid and the number on executors of a document that has too
-    many results of it.  Documents at the indexes in `poison` were not read.
+    `numbers` are the numbers that executors gave all these documents, ascending.  `elsewhere` has
+    their witnesses, None if executors did not shred them.  `results` are the joins that the
+    documents complete (`RESULTS`).  `cuts` are pairs of a qid and the number on executors of a
+    document that has too many results of it.  `poison` has the indexes of documents that were not
+    read; they have numbers, but neither witnesses nor results.
     """
 
     numbers: Column

@@ -137,7 +137,7 @@ def _stored(column: str, kind: str) -> str:
 
 
 def as_stored(answer: pa.Table) -> pa.Table:
-    """Return an answer of any size as Parquet has it: with distinct names, times and numbers."""
+    """Return an answer as a Parquet file stores it: with distinct names, times and numbers."""
     with duckdb.connect() as connection:
         relation = connection.from_arrow(answer)
         parts = [_stored(f"#{place}", str(kind)) for place, kind in enumerate(relation.types, 1)]

@@ -57,7 +57,7 @@ def bindings(
     if entry.distance == 0:
         return [(node, node) for node in nodes]
     if entry.distance is None and len(uppers := matching(entry.first)) == 1:
-        (upper,) = uppers  # whatever matches the second is below it
+        (upper,) = uppers  # each node is below one that matches the first place
         return [(upper, node) for node in nodes]
     return _far_bindings(entry, nodes, parents, matching)
 
@@ -162,7 +162,10 @@ class Lineage:
             yield from place.entries
 
     def _bind(self, entries: Sequence[PairEntry]) -> None:
-        """Assemble the rows of entries at this node; list the entries of derived nodes."""
+        """Set `rows`, `count` and `valued` from entries whose second variable is bound here.
+
+        Entries of derived nodes are added to `derived` instead.
+        """
         pairs, levels, valued = array("i"), array("i"), array("b")
         above = range(-1, self.depth)  # by depth of a node: the depth of its parent
         for entry in entries:

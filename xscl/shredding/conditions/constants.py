@@ -190,8 +190,9 @@ TextSearch: TypeAlias = "SubstringIndex | AffixIndex | ExpressionIndex"
 class ConstantSet:
     """The constants that conditions compare with the answers to one question.
 
-    Those of equality and order are not stored.  With `unconditional` some constants may be
-    satisfied by an answer without nodes.
+    Only texts for contains, starts-with, ends-with and matches are in it; other constants are
+    looked up in the index of conditions.  If `unconditional`, an answer may satisfy some although
+    the question's path selects no node, such as 0 for a count.
     """
 
     __slots__ = (
