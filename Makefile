@@ -72,7 +72,7 @@ build: setup
 	@echo "build: a wheel in dist/" && rm -rf build && $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
 
 reference: setup
-	@echo "reference: the parts of docs/ that are made from the program, and the tables of its parser" && $(BIN)/python -m tools.site.generated
+	@echo "reference: the parts of docs/ that are made from the program" && $(BIN)/python -m tools.site.generated
 
 docs: setup .venv/.publishing
 	@echo "docs: the site in build/site" && NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

@@ -174,6 +174,6 @@ def _named(text: str) -> Iterator[str]:
         yield from _IN_PROSE.findall(raised[1])
     for quoted in _QUOTED.findall(text):
         name = quoted.removesuffix("()")
-        is_file = name.endswith((".py", ".toml", ".lalr", ".lark"))
+        is_file = name.endswith((".py", ".toml", ".lark"))
         if not is_file and (_FULL.fullmatch(name) or _OF_CLASS.fullmatch(name)):
             yield name

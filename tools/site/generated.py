@@ -1,4 +1,4 @@
-"""Parts of pages that are made from the program, and the tables of its parser.
+"""Parts of pages that are made from the program.
 
 A part stands between `<!-- generated: NAME -->` and `<!-- end: NAME -->`.  The pages are committed
 with their parts, so that readers of the repository see them; `make reference` writes them again,
@@ -15,7 +15,6 @@ from tools.site.commands import commands, environment, settings
 from tools.site.python_api import exceptions, python
 from tools.site.relations import relations
 from tools.site.service_api import errors, http
-from xscl.language.grammar import stored, tables
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -48,5 +47,3 @@ def completed(markdown: str) -> str:
 if __name__ == "__main__":
     for page in DOCS.rglob("*.md"):
         page.write_text(completed(page.read_text("utf-8")), "utf-8")
-    if stored() is None:
-        (ROOT / "xscl/language/xscl.lalr").write_bytes(tables())

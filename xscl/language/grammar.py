@@ -15,12 +15,8 @@ import sys
 from collections.abc import Iterator
 from functools import cache, lru_cache
 from importlib import resources
-from importlib.resources.abc import Traversable
-from io import BytesIO
 from typing import NamedTuple
-from zlib import crc32
 
-import lark
 from lark import Lark, TextSlice, Token, Tree
 from lark.exceptions import UnexpectedInput
 from lark.lexer import BasicLexer, ContextualLexer
@@ -142,58 +138,31 @@ class _BlockLexer(ContextualLexer):
     BasicLexer = _BracketLexer
 
 
-_STARTS = (
-    *("start", "block_start", "bracket_start"),
-    *("condition_start", "path_start", "formula_start"),
-)
-
-
-def _file(name: str) -> Traversable:
-    return resources.files(__package__).joinpath(name)
-
-
-def _made_of() -> bytes:
-    """Return a line with the version of lark, and a checksum of the grammar and its first rules."""
-    text = _file("xscl.lark").read_text("utf-8")
-    return f"lark {lark.__version__}, grammar {crc32(f'{_STARTS} {text}'.encode()):08x}\n".encode()
-
-
-def made() -> Lark:
-    """Return a parser whose tables are made from the grammar, which takes 0.2 s."""
-    return Lark(
-        _file("xscl.lark").read_text("utf-8"),
+@cache
+def _lark() -> Lark:
+    lark = Lark(
+        resources.files(__package__).joinpath("xscl.lark").read_text("utf-8"),
         parser="lalr",
         lexer="contextual",
-        start=[*_STARTS],
+        start=[
+            "start",
+            "block_start",
+            "bracket_start",
+            "condition_start",
+            "path_start",
+            "formula_start",
+        ],
         maybe_placeholders=False,
         _plugins={"ContextualLexer": _BlockLexer},
     )
-
-
-def stored() -> Lark | None:
-    """Return a parser with the tables of `xscl.lalr`, None if another grammar or lark made them."""
-    with _file("xscl.lalr").open("rb") as file:
-        return Lark.load(file) if file.readline() == _made_of() else None
-
-
-def tables() -> bytes:
-    """Return what `xscl.lalr` has to contain."""
-    saved = BytesIO()
-    made().save(saved)
-    return _made_of() + saved.getvalue()
-
-
-@cache
-def _lark() -> Lark:
-    parser = stored() or made()
     # Lark's names of rules and states are tokens, which Python compares slowly.
     # Reading takes a third longer with tokens than with strings.
-    for rule in parser.rules:
+    for rule in lark.rules:
         rule.origin.name = sys.intern(str(rule.origin.name))
-    states = parser.parser.parser.parser.parse_table.states
+    states = lark.parser.parser.parser.parse_table.states
     for state, actions in states.items():
         states[state] = {sys.intern(str(name)): action for name, action in actions.items()}
-    return parser
+    return lark
 
 
 def read(

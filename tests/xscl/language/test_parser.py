@@ -51,19 +51,6 @@ def expression(text: str) -> StreamExpression:
     return parse(text).expression
 
 
-def test_the_stored_tables_are_those_of_the_grammar(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`make reference` writes them; those of another grammar are not read."""
-    made, stored = grammar.made(), grammar.stored()
-    assert stored is not None
-    trees = list[list[object]]()
-    for one in (made, stored):
-        monkeypatch.setattr(grammar, "_lark", lambda one=one: one)
-        trees.append([parse(text) for text in VALID.values()])
-    assert trees[0] == trees[1]
-    monkeypatch.setattr(grammar, "_made_of", lambda: b"another grammar\n")
-    assert grammar.stored() is None
-
-
 @pytest.mark.parametrize("text", VALID.values(), ids=list(VALID))
 def test_keywords_are_read_in_any_case_and_blanks_anywhere(text: str) -> None:
     """The printed text of a query is parsed to an equal query."""
