@@ -129,11 +129,16 @@ def _check(streams: Sequence[str], id: str, origin: str, timestamp: int) -> None
         if not name.startswith(CALENDAR):
             check_stream(name)
     if abs(timestamp) > LATEST:
-        raise DocumentError(
-            f"the timestamp {timestamp} is out of range: in microseconds since 1970 it is"
-            " beyond the year 9999",
-            reason_code="timestamp",
-        )
+        raise out_of_range(timestamp)
+
+
+def out_of_range(timestamp: int) -> DocumentError:
+    """Return the error of a time that is beyond the year 9999."""
+    return DocumentError(
+        f"the timestamp {timestamp} is out of range: in microseconds since 1970 it is"
+        " beyond the year 9999",
+        reason_code="timestamp",
+    )
 
 
 def _shown(name: str) -> str:

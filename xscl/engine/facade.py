@@ -22,7 +22,7 @@ import pyarrow as pa
 from feeds.documents import Document, DocumentColumns
 from templates.model.result_bound import RESULTS
 from xscl.documents.consumed_offsets import BatchKey
-from xscl.documents.document_validation import check_stream
+from xscl.documents.document_validation import check_stream, out_of_range
 from xscl.documents.results import XSCL, Subscription
 from xscl.documents.retention import Retention
 from xscl.engine.backup import Backup
@@ -41,6 +41,7 @@ from xscl.planning.truncations import Truncation
 from xscl.store.store import Store
 from xscl.subscriptions.match import Match, html_table
 from xscl.subscriptions.matches import Matches, MatchSequence
+from xscl.time_format import LATEST
 
 __all__ = ["Engine"]
 
@@ -173,9 +174,11 @@ class Engine:
     def advance(self, to: int) -> Matches:
         """Advance the clock to a time, in ticks; return the matches that this completes.
 
-        The clock does not go back.
+        The clock does not go back.  Raises DocumentError for a time beyond the year 9999.
         """
         _expect("a time", to, int)
+        if abs(to) > LATEST:
+            raise out_of_range(to)
         return self.ingest.advance(to)
 
     def document(self, name: str) -> bytes | None:

@@ -34,7 +34,7 @@ def refuse_unaddressable(name: str) -> None:
     if "/" in name or name in ("", ".", ".."):
         raise WrongSubscriptionName(
             f"{name!r} cannot be the name of a subscription: it stands in addresses",
-            hint="choose one without '/'",
+            hint="choose one without '/', and not '.' or '..'",
         )
 
 

@@ -208,7 +208,13 @@ def _invalid(request: Request, error: RequestValidationError) -> Problem:
 
 def reason(wrong: Mapping[str, Any]) -> str:
     """Return the message of a validator, in terms of the API and not of its models."""
-    return "unknown field" if wrong["type"] == "extra_forbidden" else str(wrong["msg"])
+    match wrong["type"]:
+        case "extra_forbidden":
+            return "unknown field"
+        case "union_tag_not_found":
+            return f"the field {wrong['ctx']['discriminator']} is missing"
+        case _:
+            return str(wrong["msg"])
 
 
 def _hint(request: Request, wrong: Mapping[str, Any]) -> str:
@@ -249,8 +255,14 @@ def _http(request: Request, error: HTTPException) -> Problem:
     if status in _NO_ROUTE and (bad := _bad_name(request)) is not None:
         return of_error(bad)
     code = status.name.lower()
-    hint = "/docs lists what there is" if status is HTTPStatus.NOT_FOUND else None
+    hint = _HINTS.get(status)
     return Problem(code, str(error.detail), status=status, hint=hint, headers=error.headers or {})
+
+
+_HINTS = {
+    HTTPStatus.NOT_FOUND: "/docs lists what there is",
+    HTTPStatus.BAD_REQUEST: "a body is JSON in UTF-8, without much nesting and long numbers",
+}
 
 
 def _bad_name(request: Request) -> WrongSubscriptionName | None:

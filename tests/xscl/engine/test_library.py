@@ -47,6 +47,14 @@ def test_wrong_types_are_refused_where_they_are_written(name: str) -> None:
         call(engine)
 
 
+def test_a_time_that_no_document_may_have_is_none_of_the_clock(engine: xscl.Engine) -> None:
+    for nanoseconds in (1_700_000_000 * 10**9, -(10**30)):
+        with pytest.raises(xscl.XsclError, match="is out of range"):
+            engine.advance(nanoseconds)
+    engine.subscribe("one", "S//a->x")
+    assert len(engine.push([document(1)])) == 1
+
+
 def test_matches_are_tables(engine: xscl.Engine) -> None:
     engine.subscribe("twice", TWICE)
     found = engine.push([document(time) for time in (1, 2, 3)])

@@ -115,6 +115,11 @@ def test_w1_w5_what_cannot_be_delivered_to_is_refused(operator: httpx.Client, re
     assert operator.get(f"{at}/endpoints").json() == []
 
 
+def test_an_endpoint_without_a_kind_is_told_so(operator: httpx.Client) -> None:
+    told = operator.post(f"{subscribed(operator, 'kindless')}/endpoints", json={"name": "x"}).json()
+    assert told["detail"] == "body: the field 'kind' is missing"
+
+
 def test_a_webhook_does_not_begin_after_what_is_yet_to_come(operator: httpx.Client) -> None:
     at = subscribed(operator, "ahead")
     newest = made(operator, at, kind="file", name="newest.jsonl")["position"]

@@ -276,6 +276,16 @@ def test_an_unknown_parameter_or_field_is_refused(operator: httpx.Client, reques
     assert {"place": place, "reason": reason} in problem["errors"]
 
 
+@pytest.mark.parametrize("body", [b'{"query": "S//\xff"}', b"[" * 100_000, b"1" * 5_000])
+def test_a_body_that_cannot_be_decoded_is_refused_with_a_hint(
+    operator: httpx.Client, body: bytes
+) -> None:
+    kind = {"Content-Type": "application/json"}
+    answer = operator.put("/v1/subscriptions/one", content=body, headers=kind)
+    assert code(answer) == (400, "bad_request")
+    assert answer.json()["hint"].startswith("a body is JSON in UTF-8")
+
+
 def test_parameters_that_others_add_are_left_alone(
     elsewhere: Elsewhere, operator: httpx.Client
 ) -> None:
