@@ -157,9 +157,10 @@ class ShapeMemo(Generic[T, F]):
     `read` returns the syntax tree of a text, and `compute` the result for a tree and its text.
     Trees and results consist of frozen dataclasses, tuples and texts.  Those of one shape may
     differ in their constants only.  Constants can change the order in which conditions are printed,
-    so a shape is computed twice, with `marks` in ascending and in descending order.  If the two
-    results differ by more than the marks, or do not reproduce the first text's, every text of the
-    shape is computed separately.  A shape is computed at its second text: many have one text only.
+    so a shape is computed twice, with `marks`, which stand for constants, in ascending and in
+    descending order.  If the two results differ by more than the marks, or do not reproduce the
+    first text's, every text of the shape is computed separately.  A shape is computed at its second
+    text: many have one text only.
     Reading takes most of the time, so only the text with ascending marks is read.  No reader orders
     anything, so `Filler` makes the other tree of it (test_compile.py draws texts of the language).
 

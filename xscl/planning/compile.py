@@ -363,7 +363,11 @@ class QueryPlan:
         return max(of_stream(stream) + time for stream, time in self.delays())
 
     def delays(self) -> tuple[tuple[str, int], ...]:
-        """Return the streams, each with its delay: the sum of the windows of absences, in ticks."""
+        """Return (stream, delay) of each block, equal pairs once: a stream may have several delays.
+
+        The delay is the sum of the windows of the absences (NOT FOLLOWED BY, ELSE) above the block,
+        in ticks.  By so much a result may come later than its document.
+        """
 
         def of(part: nf.NormalForm, time: int) -> Iterator[tuple[str, int]]:
             if isinstance(part, nf.Scan | nf.CalendarForm):

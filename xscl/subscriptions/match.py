@@ -292,7 +292,7 @@ class Match:
             return ""
         compiled, row = self.query, self._composite
         form = compiled.normal.form
-        # For a block that ELSE has left out the number of the document is 0, and an instant None.
+        # What ELSE has left out is 0 in `sources`; an instant is None in `values`, too.
         there = {n for n, doc in zip(compiled.components, row.sources, strict=False) if doc}
         at = zip(calendars(form), instants(form), strict=True)
         there |= {n for n, place in at if row.values and row.values[place] is not None}

@@ -608,4 +608,4 @@ class _InAggregate:
         return ex.Column(2, place, span=Extent(token.start, attribute.end))
 
 
-_ROWS = ex.Constant(None)  # stands for a run that is named without an attribute
+_ROWS = ex.Constant(None)  # the rows of a loop in an aggregate without an attribute: COUNT(b[])
