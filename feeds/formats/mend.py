@@ -126,7 +126,7 @@ WINDOWS_1252 = {
 }
 """The characters of the bytes that Latin-1 has for control characters."""
 
-FORBIDDEN = re.compile("[^\t\n\r\\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+FORBIDDEN = re.compile(r"[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 """A character that may not stand in an XML document."""
 
 

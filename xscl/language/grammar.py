@@ -35,7 +35,7 @@ MAX_DEPTH = 100
 MAX_OPERATORS = 100
 """Operators of one chain of joins or one arithmetic expression: its tree leans to the left."""
 
-_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_FORBIDDEN = re.compile(r"[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _TOKEN = re.compile(
     r"""--[^\n]*                                   # a comment
     | (?P<other>"[^"]*"|'[^']*'|Q\{[^{}]*\})

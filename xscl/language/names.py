@@ -9,16 +9,16 @@ from collections.abc import Mapping
 from feeds.formats.namespaces import WELL_KNOWN, XML
 from xscl.errors import XsclError
 
-_FIRST = (
-    "A-Z_a-z\xc0-\xd6\xd8-\xf6\xf8-\u02ff\u0370-\u037d\u037f-\u1fff\u200c\u200d\u2070-\u218f"
-    "\u2c00-\u2fef\u3001-\ud7ff\uf900-\ufdcf\ufdf0-\ufffd\U00010000-\U000effff"
+_NEVER = (
+    r"\0-&(-,\-/:-@\[-^`{-\xb6\xb8-\xbf\xd7\xf7\u037e\u2000-\u200b\u200e-\u203e\u2041-\u206f"
+    r"\u2190-\u2bff\u2ff0-\u3000\ud800-\uf8ff\ufdd0-\ufdef\ufffe\uffff\U000f0000-\U0010ffff"
 )
-_LATER = f"0-9.'\xb7\u0300-\u036f\u203f\u2040{_FIRST}"
-NAME = f"[{_FIRST}](?:[{_LATER}]|-(?!>))*"
+_NOT_FIRST = rf"'.0-9\xb7\u0300-\u036f\u203f\u2040{_NEVER}"
+NAME = f"[^{_NOT_FIRST}](?:[^{_NEVER}]|-(?!>))*"
 """The pattern of a name of a stream: an NCName that may contain quotes, as in the grammar.
 
-The pattern takes 10 ms to compile, so `re` does that when it is used."""
-OUTSIDE = f"[^{_LATER}-]"
+The brackets contain what a name lacks: Python takes 6 ms longer for what it may have."""
+OUTSIDE = f"(?!-)[{_NEVER}]"
 """The pattern of a character that no name has."""
 LONGEST_NAME = 500
 """Characters of the name of a subscription."""

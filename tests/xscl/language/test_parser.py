@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from functools import partial
 from random import Random
 
@@ -19,6 +20,7 @@ from tests.xscl.language.queries import CONSTRUCTS, PAIR, VALID
 from tests.xscl.shredding import patterns
 from xscl.errors import NotSupported, QueryError, TooComplex
 from xscl.language import grammar
+from xscl.language.names import NAME
 from xscl.language.normalform import normalise
 from xscl.language.parser import parse, parse_block, parse_window
 from xscl.language.syntax import (
@@ -49,6 +51,26 @@ def child(local: str) -> Exists:
 
 def expression(text: str) -> StreamExpression:
     return parse(text).expression
+
+
+FIRST = (
+    *("AZ", "__", "az", "\xc0\xd6", "\xd8\xf6", "\xf8\u02ff", "\u0370\u037d", "\u037f\u1fff"),
+    *("\u200c\u200d", "\u2070\u218f", "\u2c00\u2fef", "\u3001\ud7ff", "\uf900\ufdcf"),
+    *("\ufdf0\ufffd", "\U00010000\U000effff"),
+)
+LATER = (*FIRST, "''", "--", "..", "09", "\xb7\xb7", "\u0300\u036f", "\u203f\u2040")
+
+
+@pytest.mark.parametrize(("before", "allowed"), [("", FIRST), ("a", LATER)])
+def test_a_name_is_one_of_xml_or_has_a_quote(before: str, allowed: tuple[str, ...]) -> None:
+    """At the edges of the ranges of XML 1.0, NameStartChar and NameChar without the colon."""
+    (in_grammar,) = (one for one in grammar._lark().terminals if one.name == "NAME")
+    edges = {ord(edge) + step for pair in allowed for edge in pair for step in (-1, 0, 1)}
+    for character in map(chr, edges):
+        expected = any(pair[0] <= character <= pair[1] for pair in allowed)
+        for pattern in (NAME, in_grammar.pattern.to_regexp()):
+            found = re.fullmatch(pattern, before + character)
+            assert (found is not None) == expected, hex(ord(character))
 
 
 @pytest.mark.parametrize("text", VALID.values(), ids=list(VALID))
