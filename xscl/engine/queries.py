@@ -576,11 +576,10 @@ class EngineQueries:
         """
         keeps, since = self._state.registry.retention.keeps, self._state.documents.clock - DAY
         witnesses, lately = Counter[int](), Counter[int]()
-        for row in witnesses_by_pair(store, since=since):
-            pair = row["pair"]
+        for pair, count, new in witnesses_by_pair(store, since=since):
             if pair < len(keeps) and keeps[pair] >= 0:
-                witnesses[min(int(keeps[pair]), INFINITE)] += row["witnesses"]
-                lately[min(int(keeps[pair]), INFINITE)] += row["lately"]
+                witnesses[min(int(keeps[pair]), INFINITE)] += count
+                lately[min(int(keeps[pair]), INFINITE)] += new
         if self._transactions.lock.acquire(timeout=PATIENCE):
             try:
                 held = instances(self._state.dataflow.core.plan)

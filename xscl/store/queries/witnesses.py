@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from xscl.store.queries.analysis import analysed
 from xscl.store.queries.rows import RowNumbers
@@ -17,11 +18,6 @@ _KEPT = (
     "SELECT count(*) AS rows, count(DISTINCT doc) AS documents,"
     " count(*) FILTER (ts > ?) AS lately FROM state.binding JOIN state.times USING (doc)"
     " WHERE pair IN (SELECT unnest(?::INTEGER[]))"
-)
-
-_BY_PAIR = (
-    "SELECT pair, count(*) AS witnesses, count(*) FILTER (ts > ?) AS lately"
-    " FROM state.binding JOIN state.times USING (doc) GROUP BY pair"
 )
 
 _LAST = (
@@ -44,9 +40,15 @@ def kept_witnesses(store: Store, pairs: Sequence[int], *, since: int) -> KeptWit
     return KeptWitnesses(**row)
 
 
-def witnesses_by_pair(store: Store, *, since: int) -> Iterator[dict[str, int]]:
-    """Return `pair`, the number of its `witnesses`, and of those after `since` (`lately`)."""
-    return analysed(store, _BY_PAIR, [since])
+def witnesses_by_pair(store: Store, *, since: int) -> Iterator[tuple[int, int, int]]:
+    """Yield each pair, the number of its witnesses, and of those of documents after `since`."""
+    with store.reading():
+        found, times = store.scan("binding"), store.scan("times")
+    docs = times["doc"].filter(pc.greater(times["ts"], since))
+    rows = pa.table({"pair": found["pair"], "lately": pc.is_in(found["doc"], value_set=docs)})
+    counted = rows.group_by("pair").aggregate([("lately", "count"), ("lately", "sum")])
+    columns = ("pair", "lately_count", "lately_sum")
+    return zip(*(counted[name].to_pylist() for name in columns), strict=True)
 
 
 def last_nodes(
