@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from cep_core import is_calendar
 from feeds.documents import Document
 from xscl.cli.document_inputs import instant, load, sources
 from xscl.cli.match_text import Format, Jsonl, MatchFormat, writer
@@ -80,7 +81,10 @@ def run(
             engine.subscribe(f"q{number}", text)
         published = {subscription.publish for subscription in engine.subscriptions}
         read = {
-            name for subscription in engine.subscriptions for name in subscription.reads
+            name
+            for subscription in engine.subscriptions
+            for name in subscription.reads
+            if not is_calendar(name)
         } - published
         found = sources(inputs or [], stream or [], read)
         documents, unread = load(found, None if at is None else instant(at), native=native)

@@ -119,6 +119,14 @@ def test_run_gives_the_rest_to_the_streams_that_nobody_named() -> None:
     )
 
 
+def test_run_gives_no_input_to_calendars() -> None:
+    for hour in (10, 13):
+        line = {"id": f"d{hour}", "timestamp": f"2026-11-01T{hour}:00:00Z", "xml": "<x/>"}
+        write(f"{hour}.jsonl", json.dumps(line))
+    query = "AT '0 12 * * *'->t FOLLOWED BY{1 d} S//x"
+    assert documents_of("-q", query, "10.jsonl", "13.jsonl") == [["d13"]]
+
+
 def test_run_keeps_files_of_the_same_name_apart() -> None:
     write("old/a.xml", BOOK)
     write("new/a.xml", BLOG)
