@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -64,7 +64,12 @@ def named_paths(texts: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def load(
-    found: Sequence[DocumentInput], at: int | None, *, native: bool, qualified: bool = False
+    found: Sequence[DocumentInput],
+    at: int | None,
+    *,
+    native: bool,
+    qualified: bool = False,
+    fault: Callable[[str], str | None] = stream_fault,
 ) -> tuple[list[Document], list[RejectedFile]]:
     """Return the documents of the inputs by time and id, and the unreadable ones; warn of these.
 
@@ -72,7 +77,7 @@ def load(
     """
     documents: list[Document] = []
     refused: list[RejectedFile] = []
-    for each in progress(_read(found, at, native, qualified or len(found) > 1), "reading"):
+    for each in progress(_read(found, at, native, qualified or len(found) > 1, fault), "reading"):
         if isinstance(each, RejectedFile):
             refused.append(each)
             warn_not_read(each.id, each.reason, each.line, each.column)
@@ -83,13 +88,17 @@ def load(
 
 
 def _read(
-    found: Sequence[DocumentInput], at: int | None, native: bool, qualified: bool
+    found: Sequence[DocumentInput],
+    at: int | None,
+    native: bool,
+    qualified: bool,
+    fault: Callable[[str], str | None],
 ) -> Iterator[Document | RejectedFile]:
     for source in found:
         is_empty, is_warned = True, False
         try:
             for each in files.read(
-                source.path, streams=source.streams, at=at, native=native, fault=stream_fault
+                source.path, streams=source.streams, at=at, native=native, fault=fault
             ):
                 is_empty = False
                 is_warned = is_warned or _warn_of_unit(each)
@@ -130,6 +139,12 @@ def _qualified(read: Document | RejectedFile, path: Path) -> Document | Rejected
     if place is None:
         return read
     return replace(read, id=f"{folder / read.origin}{read.id[place.end() :]}")
+
+
+def placed(document: Document) -> str:
+    """Return the id of a document, with its file unless the id is made of that."""
+    is_placed = document.origin in document.id
+    return document.id if is_placed else f"{document.id} in {document.origin}"
 
 
 def instant(text: str) -> int:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from feeds.documents import Document
 from feeds.formats.opml import FeedOutline
 from feeds.spool import Spool
+from xscl.cli.document_inputs import placed
 from xscl.cli.match_text import MatchReport, match_row
 from xscl.cli.progress import working
 from xscl.cli.service import FeedPolled, OpenedService
@@ -26,6 +27,7 @@ from xscl.documents.document_validation import Rejection
 from xscl.documents.retention import changed_retention
 from xscl.engine.backup import Backup, back_up
 from xscl.engine.ingest import PushResult
+from xscl.errors import XsclError
 from xscl.ingestion.data_directory import DataDirectory, clear_executors
 from xscl.ingestion.pipeline import Consumer
 from xscl.polling.feed import read_header
@@ -114,8 +116,12 @@ class LocalService(OpenedService):
         The matches are acknowledged when the block ends: after a kill before that, the next command
         reports them again.
         """
-        for stream in dict.fromkeys(stream for one in documents for stream in one.streams):
-            writable_stream(self.app, THE_OPERATOR, stream)
+        first = {stream: one for one in reversed(documents) for stream in one.streams}
+        for stream, document in first.items():
+            try:
+                writable_stream(self.app, THE_OPERATOR, stream)
+            except XsclError as error:
+                raise XsclError(f"{placed(document)}: {error.message}", hint=error.hint) from error
         self.engine.retain(changed_retention(self.engine.retention))
         self.engine.ingest.refuse(refused)
         spool = self._spool()

@@ -11,12 +11,12 @@ import typer
 from feeds.documents import Document
 from feeds.errors import MalformedDocument
 from xscl.cli.connection import opened
-from xscl.cli.document_inputs import DocumentInput, instant, load
+from xscl.cli.document_inputs import DocumentInput, instant, load, placed
 from xscl.cli.match_text import MatchReport
 from xscl.cli.options import At, Call, Native, Verbose, argument, option
 from xscl.cli.output import UsageError, echo, echo_json, warn, warn_not_read
 from xscl.cli.progress import Quiet
-from xscl.documents.document_validation import Rejection, check_stream, error_of, expect_valid
+from xscl.documents.document_validation import Rejection, error_of, expect_valid, push_fault
 from xscl.documents.retention import DAY
 from xscl.errors import DocumentError
 from xscl.plurals import counted
@@ -54,10 +54,11 @@ def push(
     if not all(streams) or not (streams or inputs[0].exists()):
         raise _no_stream(inputs[0])
     for name in streams:
-        check_stream(name)
+        if (fault := push_fault(name)) is not None:
+            raise DocumentError(fault, reason_code="stream_name")
     found = [DocumentInput(path.absolute(), streams) for path in inputs]
     moment = None if at is None else instant(at)
-    read, refused = load(found, moment, native=native, qualified=True)
+    read, refused = load(found, moment, native=native, qualified=True, fault=push_fault)
     if not all(each.stream for each in read or refused):
         raise _no_stream(inputs[0])
     documents, wrong = _validated(read)
@@ -119,9 +120,7 @@ def _validated(documents: Sequence[Document]) -> tuple[list[Document], list[Reje
                     reason_code="future",
                 )
         except (MalformedDocument, DocumentError) as error:
-            is_placed = document.origin in document.id
-            name = document.id if is_placed else f"{document.id} in {document.origin}"
-            warn_not_read(name, error.message, error.line, error.column)
+            warn_not_read(placed(document), error.message, error.line, error.column)
             wrong.append((document, error))
         else:
             fine.append(document)

@@ -191,12 +191,16 @@ class OpenedService(Client):
 
         Raises Refused for the first one that is refused; others of its request are taken.
         """
-        batch: list[dict[str, str]] = []
+        from xscl.cli.document_inputs import placed
+
+        batch: list[tuple[Document, dict[str, str]]] = []
         size = 0
 
         def flush() -> None:
-            for refused in self.push_many(batch).refused if batch else ():
-                raise Refused(422, refused.code, refused.detail, refused.hint)
+            lines = [line for _, line in batch]
+            for refused in self.push_many(lines).refused if batch else ():
+                detail = f"{placed(batch[refused.line - 1][0])}: {refused.detail}"
+                raise Refused(422, refused.code, detail, refused.hint)
             batch.clear()
 
         for document in documents:
@@ -208,7 +212,7 @@ class OpenedService(Client):
             if line is None:
                 self._send(document, time=_time_sent(document.timestamp))
             else:
-                batch.append(line)
+                batch.append((document, line))
         flush()
 
     def _send(self, document: Document, **parameters: str) -> None:

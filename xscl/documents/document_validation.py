@@ -13,7 +13,7 @@ from feeds.errors import MalformedDocument
 from feeds.files.files import RejectedFile, json_fault
 from feeds.xml.xmlparse import parse
 from xscl.errors import DocumentError
-from xscl.language.names import LONGEST_STREAM, NAME, PREFIX, in_short
+from xscl.language.names import EVERYTHING, LONGEST_STREAM, NAME, PREFIX, in_short
 from xscl.language.syntax import CALENDAR
 from xscl.time_format import LATEST
 
@@ -40,6 +40,13 @@ def stream_fault(name: str) -> str | None:
         f"{in_short(name)} cannot be the name of a stream: begin with a letter or '_', go on with"
         f" letters, digits, '.', '-' and '_', {LONGEST_STREAM} characters at most"
     )
+
+
+def push_fault(name: str) -> str | None:
+    """Return why no documents can be sent to a stream with a name; None if they can."""
+    if name == EVERYTHING:
+        return f"no documents can be sent to a stream named {name!r}: it has the items of all feeds"
+    return stream_fault(name)
 
 
 def check_stream(name: str) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from feeds.spool import Spool
 from xscl.delivery.outbox.outbox import Outbox
-from xscl.documents.document_validation import check_stream
+from xscl.documents.document_validation import push_fault
 from xscl.engine.disk_guard import DiskGuard
 from xscl.engine.facade import Engine
 from xscl.errors import DocumentError
@@ -327,13 +327,8 @@ def writable_stream(app: App, account: Account, stream: str) -> str:
 
     Raises DocumentError, ReservedName.
     """
-    check_stream(stream)
-    if stream == EVERYTHING:
-        raise DocumentError(
-            f"no documents can be sent to a stream named {stream!r}",
-            reason_code="stream_name",
-            hint=f"{stream!r} has the items of all feeds: choose another name",
-        )
+    if (fault := push_fault(stream)) is not None:
+        raise DocumentError(fault, reason_code="stream_name")
     known = account.qualify(stream)
     if app.engine.state.subscriptions.publishers(known):
         raise DocumentError(

@@ -91,6 +91,39 @@ def test_a_line_that_cannot_be_read_is_named_and_disturbs_no_other(line: str) ->
         assert "b1" in done.stdout or command == ("push",)
 
 
+@pytest.mark.parametrize("named", [{}, {"id": "b9"}])
+def test_a_line_for_a_stream_that_takes_none_is_named(named: dict[str, str]) -> None:
+    """One of a stream that is published refuses all: without its subscription it would be right."""
+    path = lines("mixed.jsonl", {**book("b1", "X", 1), "stream": "blogs"})
+    line = json.dumps({"xml": "<b/>", "stream": "feeds", **named})
+    Path(path).write_text(f"{Path(path).read_text()}{line}\n")
+    found = called("push", path)
+    assert found.exit_code == 1
+    assert re.search(r"not read: [^ ]*mixed.jsonl:2: json_.* stream named 'feeds'", found.stderr)
+    assert sql("SELECT id FROM documents") == [{"id": "b1"}]
+    called("subscribe", "maker", "SELECT <m>{x}</m> FROM books//book[./t->x] PUBLISH made")
+    Path(path).write_text(f"{Path(path).read_text()}{line.replace('feeds', 'made')}\n")
+    found = called("push", path)
+    place = "b9 in mixed.jsonl" if named else "mixed.jsonl:3"
+    assert f"{place}: the stream 'made' has what a subscription publishes" in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("code", "command"),
+    [
+        (1, ("push", "a.xml", "--stream", "feeds")),
+        (2, ("subscribe", "q", "S//a[")),
+        (1, ("subscribe", "_1.q", "S//a")),
+        (1, ("subscribe", "q", "S//a", "--tag", "x" * 300)),
+        (2, ("subscribe", "q", "SELECT <m/> FROM S//a PUBLISH S")),
+    ],
+)
+def test_what_is_refused_makes_no_data_directory(code: int, command: tuple[str, ...]) -> None:
+    Path("a.xml").write_text("<blog/>")
+    assert called(*command, "--data", "new").exit_code == code
+    assert not Path("new").exists()
+
+
 def test_whole_files_directories_and_archives() -> None:
     Path("in").mkdir()
     Path("in/a.xml").write_text("<book><t>X</t></book>")

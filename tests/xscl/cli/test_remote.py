@@ -490,3 +490,11 @@ def test_names_are_completed_by_a_service(both: Both) -> None:
     assert subscriptions_like(context, "pa") == []
     context.params = {"url": "http://127.0.0.1:9"}
     assert feeds_like(context, "a") == []
+
+
+def test_a_document_for_a_stream_that_takes_none_is_named(both: Both) -> None:
+    both.say_the_same("subscribe", "maker", "SELECT <m>{x}</m> FROM S//a->x PUBLISH Made")
+    path = both.write("made.jsonl", '\n{"xml": "<a/>", "stream": "Made"}\n')
+    told = both.ask("push", path)
+    message = f"{path}:2: the stream 'Made' has what a subscription publishes"
+    assert all(one.exit_code == 1 and message in one.stderr for one in told)
