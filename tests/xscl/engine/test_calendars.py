@@ -65,6 +65,24 @@ def test_instants_occur_while_nothing_comes(place: Place) -> None:
 
 
 @pytest.mark.parametrize(
+    "query",
+    [
+        "AT '0 9 * * MON'->t FOLLOWED BY{1 h} invoice//n",
+        "AT '0 9 * * MON'->t JOIN{20 h} invoice//n PUBLISH near",
+        "invoice//n FOLLOWED BY{2 d} AT '0 9 * * MON'->t",
+    ],
+)
+def test_why_agrees_with_the_matches_of_a_calendar(engine: xscl.Engine, query: str) -> None:
+    engine.subscribe("texts", "invoice//n->x")
+    engine.subscribe("live", query.partition(" PUBLISH")[0])
+    engine.push(INVOICES)
+    engine.subscribe("history", query, history=True)
+    for name in ("live", "history"):
+        matched = {(one.id,) for one in INVOICES if engine.why(name, one.id).matched}
+        assert matched == {one.documents for one in engine.matches(name)} != set()
+
+
+@pytest.mark.parametrize(
     ("text", "place", "message"),
     [
         ("AT '0 9 * *'->t", 5, "five or six fields, not 4"),

@@ -109,8 +109,10 @@ class WhyQuestion:
         """
         placed = self._ordered(documents)
         asked = replace(self, names=tuple(names), documents=placed)
-        is_own = self.subscription is not None
-        return replace(asked, found=found) if is_own else asked.in_own_time()
+        if self.subscription is None:
+            return asked.in_own_time()
+        # A kept match has instants beside these documents: a trial says whether there is one.
+        return replace(asked, found=None if self.query.calendars else found)
 
     def _ordered(
         self, documents: Iterable[KnownDocument | None]
@@ -187,7 +189,7 @@ def question_of(
     known = {name: _known(rows[name], read) for name in placed if name is not None}
     documents = (None if one is None else known[one] for one in placed)
     asked = question.about(names, documents, found)
-    if subscription is not None and not found:
+    if subscription is not None and asked.found is False:
         blocks = (asked.documents[place] for place in query.components)
         parts = [None if one is None else rows[one.stored.id] for one in blocks]
         return replace(asked, found=_kept(store, query, subscription, parts) is not None)
