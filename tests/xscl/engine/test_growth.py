@@ -18,6 +18,7 @@ from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.feed_repository import FeedRepository
 from xscl.service import figures
 from xscl.service.status import StatusReader
+from xscl.store.queries.status import status_counts
 
 HOUR = DAY // 24
 QUERIES = {
@@ -60,6 +61,21 @@ def test_status_without_a_service_counts_by_window_too(home: DataDirectory) -> N
     found = json.loads(told.stdout)
     assert [window["witnesses"] for window in found["windows"]] == [0, 6]
     assert found["rates"] is None
+
+
+def test_status_counts_streams_and_late_documents() -> None:
+    """Late is what is behind the lateness of one of its streams, and no history of a feed."""
+    with Engine() as engine:
+        engine.stream("slow", lateness=10)
+        engine.subscribe("one", "SELECT <c/> FROM read//a PUBLISH published")
+        engine.push(Document(("S", "slow"), "newest", 100, b"<a/>"))
+        for stream, id_, time, history in (
+            *(("slow", "within", 90, False), ("slow", "behind", 89, False)),
+            *((("slow", "S"), "behind in S", 99, False), ("S", "old", 1, True)),
+        ):
+            engine.push(Document(stream, id_, time, b"<b/>", history=history))
+        found = status_counts(engine.transactions.store)
+    assert found == {"streams": 4, "late": 2}  # slow, S, read, published
 
 
 def test_explain_tells_what_no_window_ends(home: DataDirectory) -> None:
