@@ -27,10 +27,8 @@ def history_summary(
     newest = max(found, key=lambda match: match.t1)
     sources: Sequence[DocumentSource | answers.Source] = newest.sources
     titles = (source.title or source.document for source in reversed(sources))
-    title = " ".join(next(titles, newest.id).split())
+    title = " ".join(next(titles, "").split())  # a match of instants has no documents
     if len(title) > TITLE:
         title = f"{title[: TITLE - 1].rstrip()}…"
-    return (
-        f"{len(found):,} in the last {span}, the newest: {title}, {told(newest.t1)};"
-        " new ones will follow"
-    )
+    said = ", ".join(filter(None, (title, told(newest.t1))))
+    return f"{len(found):,} in the last {span}, the newest: {said}; new ones will follow"

@@ -12,6 +12,7 @@ from feeds.documents import Document
 from feeds.spool import Spool
 from tests.xscl.ingestion.test_heartbeat import Place
 from xscl.delivery.cards import shown
+from xscl.delivery.history_summary import history_summary
 from xscl.documents.retention import Retention
 from xscl.errors import QueryError, XsclError
 from xscl.language.sentence import sentence
@@ -135,6 +136,16 @@ def test_matches_of_instants_are_told(engine: xscl.Engine) -> None:
     view = shown(block, "block")
     assert [(one.name, one.text) for one in view.values] == [("t", instant_in(block, "t"))]
     assert "2026-11-23" in view.summary
+
+
+def test_a_match_of_instants_alone_has_no_documents_in_sql(engine: xscl.Engine) -> None:
+    engine.subscribe("block", BLOCK)
+    engine.push(INVOICES)
+    (match,) = engine.matches("block")
+    (row,) = engine.sql("SELECT documents, docids FROM matches").to_pylist()
+    assert row == {"documents": list(match.documents), "docids": list(match.names)}
+    assert match.documents == ()
+    assert match.id not in history_summary([match], "30 d")
 
 
 def instant_in(match: Match, name: str) -> str:

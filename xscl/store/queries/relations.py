@@ -189,8 +189,8 @@ RELATIONS = (
         "",
         f"""
     WITH made AS (
-        SELECT doc, list(id ORDER BY place) FILTER (id IS NOT NULL) AS docids,
-            list(posted ORDER BY place) FILTER (id IS NOT NULL) AS ids,
+        SELECT doc, coalesce(list(id ORDER BY place) FILTER (id IS NOT NULL), []) AS docids,
+            coalesce(list(posted ORDER BY place) FILTER (id IS NOT NULL), []) AS ids,
             bool_and(coalesce(d_history, true)) AS history
         FROM (
             SELECT c.doc, d.id, {_POSTED} AS posted, d.history AS d_history, c.place FROM (
