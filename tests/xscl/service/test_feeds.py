@@ -388,6 +388,8 @@ def refused_later(fed: Fed, client: httpx.Client, name: str) -> Iterator[None]:
     new = {"url": fed.server.url(f"/{name}"), "stream": "heard"}
     with beside(lambda: client.post("/v1/feeds", json=new), until=answer) as (asking,):
         eventually(lambda: fed.server.count(f"/{name}"))
+        # A poll may begin before the stream has its owner.
+        eventually(lambda: client.get("/v1/streams/heard").status_code == 200)
         yield
     assert code(asking.result()) == (400, "feeds")
 
