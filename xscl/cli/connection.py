@@ -55,7 +55,7 @@ def opened(
     if missing == "refuse":
         at.expect()
     if tried is not None and not at.exists():
-        with opened(command, place, missing="memory") as service:
+        with TemporaryDirectory() as made, opened_here(home(Path(made)), command) as service:
             tried(service)
     with opened_here(at, command) as service:
         yield service
