@@ -19,6 +19,7 @@ from xscl.language.sentence import sentence
 from xscl.subscriptions.match import Match
 
 SECOND = 1_000_000
+H = 3_600 * SECOND
 SASE = "EVENT SEQ(AT '0 0 * * MON' a, !(invoice i), AT '0 9 * * MON' b) WITHIN 10 hours RETURN b.at"
 BLOCK = "AT '0 0 * * MON'->t NOT FOLLOWED BY{9 h} invoice//n"
 
@@ -114,6 +115,37 @@ def test_two_instants_are_two_matches(engine: xscl.Engine) -> None:
     assert len({one.id for one in engine.matches("near")}) == 4
     pairs = [(instant_in(one, "t"), instant_in(one, "u")) for one in engine.matches("pairs")]
     assert [(t[11:13], u[11:13]) for t, u in sorted(pairs)] == [("11", "12"), ("12", "11")]
+
+
+def test_why_knows_which_version_has_a_match_of_a_calendar(engine: xscl.Engine) -> None:
+    def come(name: str, day: int) -> None:
+        engine.push(Document("S", name, (24 * day + 10) * H, b"<a/>"))
+        engine.advance((24 * day + 20) * H)
+
+    engine.subscribe("texts", "S//a->x")
+    engine.subscribe("q", "S//a FOLLOWED BY{3 h} AT '0 12 * * *'->t")
+    come("first", 1)
+    engine.edit("q", "S//a FOLLOWED BY{4 h} AT '0 12 * * *'->t")
+    come("second", 2)
+    engine.edit("q", paused=True)
+    come("paused", 3)
+    engine.edit("q", paused=False)
+    assert [engine.why("q", name).matched for name in ("first", "second")] == [True, True]
+    lost = engine.why("q", "paused")
+    assert not lost.matched
+    assert "it was paused" in str(lost)
+
+
+def test_why_tells_the_sides_before_an_instant_apart(engine: xscl.Engine) -> None:
+    for stream in ("S", "T"):
+        engine.subscribe(stream, f"{stream}//a->x")
+    engine.subscribe("q", "(S//a JOIN{1 h} T//a ELSE) FOLLOWED BY{9 h} AT '0 12 * * *'->t")
+    engine.push(Document("S", "d", 10 * H, b"<a/>"))
+    engine.advance(20 * H)
+    for asked in (("d",), ("d", "-")):
+        why = engine.why("q", *asked)
+        assert (why.matched, why.documents) == (True, ("d", "-"))
+    assert not engine.why("q", "-", "d").matched
 
 
 def test_matches_of_instants_are_told(engine: xscl.Engine) -> None:

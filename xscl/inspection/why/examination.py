@@ -487,7 +487,12 @@ def _instead(
 
 
 def _pending(question: WhyQuestion) -> str | None:
-    """Return in words the time at which a match is certain; None if that time has passed."""
+    """Return in words the time at which a match is certain; None if that time has passed.
+
+    None with a calendar, too: trials have no matches of instants that are not certain.
+    """
+    if question.query.calendars:
+        return None
     if _has_longest(question.query.normal.form):
         return "it is decided when time passes the document that ends the run"
     deadline = _period(

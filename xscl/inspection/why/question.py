@@ -109,10 +109,8 @@ class WhyQuestion:
         """
         placed = self._ordered(documents)
         asked = replace(self, names=tuple(names), documents=placed)
-        if self.subscription is None:
-            return asked.in_own_time()
-        # A kept match has instants beside these documents: a trial says whether there is one.
-        return replace(asked, found=None if self.query.calendars else found)
+        is_own = self.subscription is not None
+        return replace(asked, found=found) if is_own else asked.in_own_time()
 
     def _ordered(
         self, documents: Iterable[KnownDocument | None]
@@ -182,14 +180,14 @@ def question_of(
             given = map(by_block.get, query.components)
         placed = _kept(store, query, subscription, list(given))
         if of_a_side and placed is not None:
-            names = tuple(name or NONE for name in placed)
+            names = tuple(placed[place] or NONE for place in _chosen(query, len(names)))
     found = placed is not None
     if placed is None:
         placed = _placed(query, names)
     known = {name: _known(rows[name], read) for name in placed if name is not None}
     documents = (None if one is None else known[one] for one in placed)
     asked = question.about(names, documents, found)
-    if subscription is not None and asked.found is False:
+    if subscription is not None and not found:
         blocks = (asked.documents[place] for place in query.components)
         parts = [None if one is None else rows[one.stored.id] for one in blocks]
         return replace(asked, found=_kept(store, query, subscription, parts) is not None)
@@ -261,13 +259,14 @@ def _of_a_side(store: Store, query: CompiledQuery, name: str, visible: Visible) 
 
     The result is only `name` if no stream of a block has this document.
     """
-    for place, block in enumerate(query.normal.blocks):
+    blocks = [one for one in query.normal.blocks if not one.is_calendar]
+    for place, block in enumerate(blocks):
         try:
             found = find_document(store, name, visible, block.stream)
         except DocumentError:
             continue
         if block.stream in document_named(store, found)["streams"]:
-            return tuple(found if at == place else NONE for at in range(len(query.normal.blocks)))
+            return tuple(found if at == place else NONE for at in range(len(blocks)))
     return (name,)
 
 

@@ -45,7 +45,9 @@ _AMONG = f"""
         SELECT doc, [doc] AS docs FROM state.document WHERE list_contains(?, doc)
         UNION ALL SELECT doc, docs FROM state.composite),
     found AS (
-        SELECT CASE WHEN m.doc1 = m.doc2 THEN p1.docs ELSE list_concat(p1.docs, p2.docs) END AS docs
+        SELECT list_transform(
+            CASE WHEN m.doc1 = m.doc2 THEN p1.docs ELSE list_concat(p1.docs, p2.docs) END,
+            lambda doc: greatest(doc, 0)) AS docs
         FROM ({KEPT_MATCHES}) m JOIN part p1 ON p1.doc = m.doc1 JOIN part p2 ON p2.doc = m.doc2
         WHERE m.number = ? AND m.position > ?
             AND m.position <= coalesce(?, m.position))
@@ -79,10 +81,14 @@ def match_among(
 
 
 def _may_have_result(store: Store, docs: Sequence[int]) -> bool:
-    """Return False if no result is of these documents alone; this saves an analysis of 17 ms."""
+    """Return False if no result is of these documents alone; this saves an analysis of 17 ms.
+
+    Instants, which have numbers below 0, do not count.
+    """
     composites = store.mirror("composite")
     lists = composites["docs"].combine_chunks()
-    is_other = pc.invert(pc.is_in(lists.flatten(), value_set=pa.array([0, *docs])))
+    is_known = pc.is_in(lists.flatten(), value_set=pa.array(docs))
+    is_other = pc.and_not(pc.greater(lists.flatten(), 0), is_known)
     has_other = np.zeros(composites.num_rows, bool)
     has_other[lists.value_parent_indices().filter(is_other)] = True
     composed = composites.filter(~has_other)
@@ -90,10 +96,11 @@ def _may_have_result(store: Store, docs: Sequence[int]) -> bool:
     parts |= zip(composed["doc"].to_pylist(), composed["docs"].to_pylist(), strict=True)
     results = store.mirror("result").select(("doc1", "doc2"))
     own = pa.array([*parts], pa.int64())
-    found = results.filter(pc.and_(*(pc.is_in(side, value_set=own) for side in results.columns)))
-    pairs = zip(*(side.to_pylist() for side in found.columns), strict=True)
+    rows = results.filter(pc.and_(*(pc.is_in(side, value_set=own) for side in results.columns)))
+    pairs = zip(*(side.to_pylist() for side in rows.columns), strict=True)
     sides = {(one,) if one == other else (one, other) for one, other in pairs}
-    return any([doc for side in each for doc in parts[side] if doc] == list(docs) for each in sides)
+    found = ([doc for side in each for doc in parts[side] if doc > 0] for each in sides)
+    return list(docs) in found
 
 
 def count_kept(store: Store, after: int, up_to: int) -> dict[str, int]:
