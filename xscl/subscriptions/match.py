@@ -237,7 +237,7 @@ class Match:
 
     @property
     def by_block(self) -> tuple[str, ...]:
-        """The name of each block's document, empty for a block of which `ELSE` has none."""
+        """The name of each block's document, empty for an instant and what `ELSE` leaves out."""
         return tuple("" if one is None else one.id for one in self._documents)
 
     @property
