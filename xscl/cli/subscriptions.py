@@ -278,8 +278,9 @@ def edit(
 def pause(call: Call, name: SubscriptionName) -> None:
     """Stop the matches and deliveries of a subscription until it is resumed.
 
-    What arrives meanwhile completes no match, but takes part in the matches
-    that later documents complete.
+    It has no match that becomes certain meanwhile. What arrives takes part in
+    the matches of later documents. NEXT, FOLD, NOT FOLLOWED BY and ELSE report
+    a match when time has passed it: perhaps after the pause.
 
     \b
     Example:

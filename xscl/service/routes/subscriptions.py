@@ -211,8 +211,9 @@ def patch(
 
     Another query is its next version and sees the documents that arrive from now on; if only
     SELECT changes, it joins them with earlier ones. Matches of earlier versions stay, and no
-    delivery is lost or repeated. While it is paused, documents that arrive complete no matches,
-    but take part in those that later documents complete.
+    delivery is lost or repeated. While it is paused, it has none of the matches that become
+    certain; documents that arrive take part in later ones. NEXT, FOLD, NOT FOLLOWED BY and ELSE
+    report a match when time has passed it: perhaps after the pause.
     """
     return with_warnings(app, account, change(app, account, name, wanted))
 
