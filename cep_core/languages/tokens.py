@@ -133,7 +133,7 @@ def split(
         if between.strip():
             before = between
         if kind in ("verbatim", "calendar"):
-            # \0 marks a literal; a calendar that has it is refused
+            # The reader marks a literal by \0, so a calendar with \0 is refused.
             shape.append(found[0].replace("\0", "?"))
         else:
             value = _value(found, kind, text, ticks_per_second)

@@ -25,17 +25,12 @@ STARTING = 10.0
 
 @contextmanager
 def opened(
-    command: str,
-    place: Place,
-    *,
-    missing: Literal["refuse", "create", "memory"] = "refuse",
-    tried: Callable[[OpenedService], object] | None = None,
+    command: str, place: Place, *, missing: Literal["refuse", "create", "memory"] = "refuse"
 ) -> Iterator[OpenedService]:
     """Yield the service at `url`, else the one that serves `data`, else `data` in this process.
 
-    A `missing` data directory is refused, created, or replaced by a temporary one.  Before it is
-    created, `tried` runs on a temporary one: what that refuses creates nothing.  `command` is the
-    name of the holder in the lock.  Raises DataDirectoryError, Unreachable, UsageError.
+    A `missing` data directory is refused, created, or replaced by a temporary one.  `command`
+    is the name of the holder in the lock.  Raises DataDirectoryError, Unreachable, UsageError.
     """
     service = running_service(place)
     if service is not None:
@@ -54,9 +49,6 @@ def opened(
         return
     if missing == "refuse":
         at.expect()
-    if tried is not None and not at.exists():
-        with TemporaryDirectory() as made, opened_here(home(Path(made)), command) as service:
-            tried(service)
     with opened_here(at, command) as service:
         yield service
 

@@ -80,8 +80,8 @@ def subscribe(
     if from_now and since is not None:
         raise UsageError("--since and --from-now exclude each other")
     check_webhook(webhook)
-
-    def register(service: OpenedService) -> None:
+    with opened("subscribe", call, missing="create") as service:
+        unseen = warn_of_unseen_names(service, text) if language == XSCL else ()
         service.register(
             name,
             text,
@@ -92,10 +92,6 @@ def subscribe(
             history=not from_now and since is None,
             tags=tag or None,
         )
-
-    with opened("subscribe", call, missing="create", tried=register) as service:
-        unseen = warn_of_unseen_names(service, text) if language == XSCL else ()
-        register(service)
         begun = () if from_now else tuple(service.matches(name))
         words = None
         if begun:
