@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -45,7 +46,7 @@ from xscl.delivery.endpoint import (
 )
 from xscl.delivery.message import Message
 from xscl.delivery.outbox import endpoints
-from xscl.delivery.outbox.endpoints import OVERLAP, Endpoints
+from xscl.delivery.outbox.endpoints import OVERLAP, Endpoints, Letter
 from xscl.delivery.send_slots import SAME_HOST, SendSlots
 from xscl.polling.arrival_clock import DAY, ArrivalClock
 from xscl.polling.credentials import Credentials
@@ -178,7 +179,10 @@ def test_w14_no_answer_is_a_failure_after_some_time(receiver: Receiver) -> None:
         eventually(lambda: len(receiver.at("/silent")) == 2)
 
 
-def test_a_message_that_is_refused_is_a_dead_letter_until_it_is_replayed(hooked: Hooked) -> None:
+def test_a_message_that_is_refused_is_a_dead_letter_until_it_is_replayed(
+    hooked: Hooked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader that sees the endpoint disabled sees the letter, too."""
     refused: list[str] = []
     taken: list[str] = []
 
@@ -189,6 +193,13 @@ def test_a_message_that_is_refused_is_a_dead_letter_until_it_is_replayed(hooked:
 
     hooked.receiver.choose[hooked.name] = choose
     id, endpoints = hooked.deliver().id, hooked.work.outbox.endpoints
+    put_letter = endpoints.put_letter
+
+    def put_late(letter: Letter) -> None:
+        time.sleep(0.1)
+        put_letter(letter)
+
+    monkeypatch.setattr(endpoints, "put_letter", put_late)
     hooked.work.items(4)
     eventually(lambda: endpoints[id].state == "disabled")
     assert "after 4 attempts" in endpoints[id].note

@@ -120,10 +120,11 @@ class Endpoints:
 
     def get(self, id: str) -> Endpoint | None:
         """Return an endpoint by id, or None."""
-        return self._by_id.get(id)
+        with self._mutex:
+            return self._by_id.get(id)
 
     def __getitem__(self, id: str) -> Endpoint:
-        found = self._by_id.get(id)
+        found = self.get(id)
         if found is None:
             raise UnknownEndpoint(f"there is no endpoint {id!r}", hint="it may have been deleted")
         return found
@@ -295,6 +296,10 @@ class Endpoints:
         for id in gone:
             self._secrets.forget(secrets_key(id))
             self.wake(id)
+
+    def changes_together(self) -> AbstractContextManager[bool]:
+        """Return a lock for a block whose changes are read and saved together."""
+        return self._mutex
 
     def saves_blocked(self) -> AbstractContextManager[bool]:
         """Return a lock that blocks saves, for a block that deletes rows of the same tables."""

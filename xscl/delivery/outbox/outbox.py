@@ -577,11 +577,12 @@ class Outbox:
                 self.endpoints.update(id, lambda e: e.held(outcome, pace.clock()))
             case SendFailed():
                 chance = random.random()
-                failed = self.endpoints.update(
-                    id, lambda e: e.failed(outcome, pace.clock(), chance, pace.schedule)
-                )
-                if failed is not None and failed.state == "disabled":
-                    self._add_dead_letters(failed, sent, outcome.reason)
+                with self.endpoints.changes_together():
+                    failed = self.endpoints.update(
+                        id, lambda e: e.failed(outcome, pace.clock(), chance, pace.schedule)
+                    )
+                    if failed is not None and failed.state == "disabled":
+                        self._add_dead_letters(failed, sent, outcome.reason)
 
     def _add_dead_letters(
         self, endpoint: Endpoint, messages: Sequence[Message], reason: str
