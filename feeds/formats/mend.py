@@ -218,11 +218,13 @@ _TOKEN = re.compile(
     rb"|<",
     re.DOTALL,
 )
-_ENDS = rb"(?=\s+" + _NAME + rb"\s*=|\Z)"
-_ATTRIBUTE = re.compile(
-    rb"(%s)\s*=\s*(?:\"(.*?)\"%s|'(.*?)'%s|([^\s\"'<>]+))" % (_NAME, _ENDS, _ENDS), re.DOTALL
+_VALUE = re.compile(
+    # Digits before a name do not belong to it; a name begins once, which keeps the time linear.
+    rb"(?<![\w.\x80-\xff-])[\d.-]*(%s)\s*=\s*(?:([\"'])|([^\s\"'<>]+))" % _NAME
 )
-_LONGEST_TAG = 10_000
+"""A name and a value, or a name and the quote with which its value begins."""
+_END = {q: re.compile(rb"%s(?=\s+%s\s*=|\Z)" % (q, _NAME)) for q in (b'"', b"'")}
+"""The quote with which a value ends."""
 _URI = re.compile(rb"[A-Za-z][\w.+-]*:[\w./:?#=;+%@!*(),~-]+")
 _END_OF_FEED = re.compile(rb"</(?:[\w.-]+:)?(?:rss|feed|rdf)\s*>", re.IGNORECASE)
 """The end of a feed that was not cut off, though the start tag of its root may be damaged."""
@@ -271,8 +273,18 @@ def _balanced(body: bytes) -> bytes | None:
 def _attributes(written: bytes) -> bytes:
     """The attributes of a tag, each once and in quotes."""
     values: dict[bytes, bytes] = {}
-    for name, *texts in _ATTRIBUTE.findall(written[:_LONGEST_TAG]):
-        value = b"".join(texts).replace(b"<", b"&lt;").replace(b'"', b"&quot;")
+    ends = dict(_END)
+    at = 0
+    while found := _VALUE.search(written, at):
+        name, quote, value = found.groups()
+        at = found.end()
+        if quote:
+            end = quote in ends and ends[quote].search(written, at)
+            if not end:  # nor has a later value
+                ends.pop(quote, None)
+                continue
+            value, at = written[at : end.start()], end.end()
+        value = value.replace(b"<", b"&lt;").replace(b'"', b"&quot;")
         prefix, _, declared = name.partition(b":")
         if prefix == b"xmlns" and not _URI.fullmatch(value):
             value = _name_of(declared)

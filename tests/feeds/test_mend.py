@@ -112,3 +112,26 @@ def test_hostile_repetition_takes_linear_time(piece: bytes) -> None:
     """Of a megabyte; a quadratic repair would not end."""
     with suppress(MalformedDocument):
         tree_of(b"<r>" + piece * (1_000_000 // len(piece)) + b"</r>\x08")
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        b"a",
+        b"a.",
+        b"a:",
+        b"\xff",
+        b"1",
+        b" ",
+        b"=",
+        b"a='",
+        b"a='\" ",
+        b"a=\"' ",
+        b"a='b' c",
+        b"' a =",
+    ],
+)
+@pytest.mark.parametrize("end", [b"", b"'"])
+def test_hostile_repetition_in_a_tag_takes_linear_time(piece: bytes, end: bytes) -> None:
+    with suppress(MalformedDocument):
+        tree_of(b"<r><b " + piece * (1_000_000 // len(piece)) + end + b"></r>")
