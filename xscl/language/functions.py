@@ -129,6 +129,8 @@ _HIDDEN = re.compile(r"<(script|style)\b.*?(?:</\1\s*>|\Z)|<!--.*?(?:-->|\Z)", r
 _BLOCKS = "p|div|br|hr|li|ul|ol|dl|dt|dd|tr|td|th|table|h[1-6]|blockquote|pre|section|article"
 _BREAKS = re.compile(rf"</?(?:{_BLOCKS})\b[^<>]*>", re.IGNORECASE)
 _TAGS = re.compile(r"</?[a-zA-Z][^<>]*>")
+_NO_CHARACTER = re.compile("&#[0-9]{1000,};?")
+"""A reference with more digits than `int` may read."""
 
 
 def _plain_text(text: str) -> str:
@@ -136,7 +138,7 @@ def _plain_text(text: str) -> str:
     read(text)
     if "<" in text:
         text = _TAGS.sub("", _BREAKS.sub(" ", _HIDDEN.sub(" ", text)))
-    return " ".join(html.unescape(text).split())
+    return " ".join(html.unescape(_NO_CHARACTER.sub("\ufffd", text)).split())
 
 
 # -- Numbers and dates ---------------------------------------------------------------------

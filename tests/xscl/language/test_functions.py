@@ -18,7 +18,7 @@ from lxml import etree
 from cep_core.algebra.untyped import text_of
 from cep_core.decimals import BoundedDecimal
 from tests.examples import examples
-from xscl.language.functions import FUNCTIONS, OPERANDS, Value, canonical_url, number
+from xscl.language.functions import FUNCTIONS, OPERANDS, TESTS, Value, canonical_url, number
 
 NBSP = "\u00a0"
 
@@ -42,6 +42,21 @@ def test_a_function_returns_the_kind_that_it_says(name: str, text: str) -> None:
     assert value is None or type(value) in kinds
 
 
+LONG = ("1", "&#1", "&#", "<p ", "<!--", "-", ".", "1e", "%4", "http://a/../", "[", "\u0665", "\0")
+
+
+@pytest.mark.parametrize("name", [*OPERANDS, *TESTS])
+@pytest.mark.parametrize(
+    "before", ["", "&#", "http://", "http://a:", "http://[", "2013-03-19T", "P"]
+)
+def test_a_function_has_a_value_of_a_long_text_or_none(name: str, before: str) -> None:
+    function = {**OPERANDS, **TESTS}[name]
+    constants = {str: "x", float: 2.0, object: "x"}
+    rest = [constants[kind] for kind in function.arguments[1 : 4 if function.constants else 2]]
+    for piece in LONG:
+        function.apply(before + piece * 5_000, *rest)
+
+
 @pytest.mark.parametrize(
     ("name", "texts", "value"),
     [
@@ -52,6 +67,7 @@ def test_a_function_returns_the_kind_that_it_says(name: str, text: str) -> None:
         ("normalize-space", (" a \t\r\n b  ",), "a b"),
         ("normalize-space", (f"{NBSP} a{NBSP}{NBSP}b",), f"{NBSP} a{NBSP}{NBSP}b"),
         ("normalize-space", ("\n ",), ""),
+        ("plain-text", (f"a&#{'9' * 5_000};b&#65;",), "a\ufffdbA"),
         ("substring-before", ("1999/04/01", "/"), "1999"),
         ("substring-before", ("1999", "/"), ""),
         ("substring-before", ("/1999", "/"), ""),
