@@ -4,8 +4,9 @@ Composites are in composites.py, formulas in formulas.py, output documents in ou
 Nothing is indexed, forgotten or shared, and the trees of queries.py are read, never a text.
 
 A match is a distinct tuple (subscription, documents by component, nodes of the variables that occur
-in a predicate and that the results have); with SELECT DISTINCT, one without nodes.  A query sees
-documents that arrived after its registration, and what appears before its end.
+in a predicate and that the results have); with SELECT DISTINCT, one without nodes.  Runs of LONGEST
+FOLD that end at several times are several matches.  A query sees documents that arrived after its
+registration, and what appears before its end.
 
 A published document has its match's t1, the rank after that of the match's newest document, and
 that document's clock; its `first` is the smallest of the match's.  An ordered match's is always in
@@ -52,7 +53,8 @@ RANKS = 64  # from one arrival to the next: one for each level of publishing
 Match: TypeAlias = tuple[str, tuple[str, ...], tuple[tuple[str, str, int], ...]]
 """The name of the subscription, the documents by component, and (variable, document, node).
 
-A component of which ELSE has none has the empty name.
+A component of which ELSE has none has the empty name.  The end of a LONGEST FOLD is a node of the
+variable "".
 """
 
 # -- Matches -------------------------------------------------------------------------------
@@ -150,10 +152,17 @@ def _matches(subscription: Subscription, rows: Iterable[Composite]) -> dict[Matc
     found: dict[Match, list[Composite]] = defaultdict(list)
     for row in rows:
         nodes = sorted((n, d.id, node.number) for n, (d, node) in row.nodes.items() if n in wanted)
+        nodes = [*end_of_run(subscription.query, row.t1), *nodes]
         by_place = {place: document.id for place, document in row.documents}
         documents = tuple(by_place.get(place, "") for place in components)
         found[subscription.name, documents, tuple(nodes)].append(row)
     return found
+
+
+def end_of_run(query: Query, t1: int) -> Iterator[tuple[str, str, int]]:
+    """Yield the end of a match of LONGEST FOLD, as a node of it."""
+    if isinstance(query.expression, Fold) and query.expression.longest:
+        yield "", "", t1
 
 
 # -- Histories -----------------------------------------------------------------------------

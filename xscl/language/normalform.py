@@ -161,6 +161,8 @@ def normalise(query: syntax.Query, source: str) -> NormalQuery:
         if block.stream == query.publish:
             message = f"the query publishes {query.publish!r}, the stream that it reads: a cycle"
             raise fault(source, block.span, message, "publish under another name")
+    if query.distinct:
+        _expect_one_end(query.expression, source)
     covered = components(form)
     return NormalQuery(
         form,
@@ -189,6 +191,21 @@ def read_components(form: NormalForm) -> tuple[int, ...]:
     return tuple(one.component for one in forms(form) if isinstance(one, Scan | CalendarForm))
 
 
+def _expect_one_end(expression: syntax.StreamExpression, source: str) -> None:
+    """Raise NotSupported if the runs of a LONGEST FOLD are inputs of another operator.
+
+    Runs of the same documents may end at several times.  What is made of them has one match with
+    DISTINCT, but would have its parts at several times.
+    """
+    while isinstance(expression, syntax.Query):
+        expression = expression.expression
+    for node in walk(expression):
+        if isinstance(node, syntax.Fold) and node.longest and node is not expression:
+            what = "SELECT DISTINCT of an operator that reads a LONGEST FOLD"
+            hint = "leave DISTINCT out; or PUBLISH the runs, and read their stream"
+            raise unsupported(source, node.span, what, hint)
+
+
 def results_of(form: NormalForm) -> Iterator[NormalForm]:
     """Yield a form and the forms below it whose rows its results contain, the inner ones first.
 
@@ -199,6 +216,11 @@ def results_of(form: NormalForm) -> Iterator[NormalForm]:
         if not isinstance(form, AbsenceForm) or form.otherwise:
             yield from results_of(form.right)
     yield form
+
+
+def has_longest(form: NormalForm) -> bool:
+    """Return True for a form with a LONGEST FOLD: its runs are ended by a later document only."""
+    return any(isinstance(one, FoldForm) and one.longest for one in forms(form))
 
 
 def components(form: NormalForm) -> tuple[int, ...]:

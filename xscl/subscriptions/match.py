@@ -23,7 +23,7 @@ from xscl.documents.composite_events import NODE, Composite
 from xscl.documents.document_ids import StoredDocument, number_in
 from xscl.documents.results import Subscription
 from xscl.errors import QueryError
-from xscl.language.normalform import calendars, instants
+from xscl.language.normalform import calendars, has_longest, instants
 from xscl.planning.compile import CompiledQuery
 from xscl.shredding.batch.bind import bind
 from xscl.shredding.nodes import DocumentTree, Item, string_value
@@ -312,8 +312,11 @@ class Match:
     @lazy
     def id(self) -> str:
         """The id of the match (`match_id`): 32 hexadecimal digits, the same after a replay."""
+        one, row = self._subscription, self._composite
         names = (*self.by_block, *(at or "" for _, at in self.instants))
-        one = self._subscription
+        # Runs of the same documents and nodes that end at several times differ in aggregates.
+        if self.refusal is None and has_longest(self.query.normal.form):
+            names += (str(row.ts),) if one.distinct else tuple(at or "" for at in row.values)
         return match_id(one, names, () if one.distinct else [n[0] for n in self._outputs])
 
     @lazy
@@ -424,8 +427,7 @@ class Match:
         for variable, place, numbers in self._bound(trees):
             tree = trees[place]
             items[variable] = [] if tree is None else [tree.items[n] for n in numbers]
-        values = self._composite.values
-        named = zip(self.query.values, values, strict=True)
+        named = zip(self.query.values, self._composite.values, strict=True)
         items.update((name, [] if value is None else [value]) for name, value in named)
         return items
 
@@ -537,12 +539,11 @@ def groups_of(
 ) -> Iterator[list[Composite]]:
     """Yield the composites of each match that a subscription sees.
 
-    They are one, or for DISTINCT all that have the same documents.
-    """
-    groups: dict[tuple[int, ...], list[Composite]] = {}
+    They are one, or for DISTINCT all that have the same documents and end at the same time."""
+    groups: dict[tuple[tuple[int, ...], int], list[Composite]] = {}
     for one in composites:
         if one.first >= subscription.since and (subscription.updates or one.version == 1):
-            groups.setdefault(one.docs, []).append(one)
+            groups.setdefault((one.docs, one.ts), []).append(one)
     for group in groups.values():
         yield from [group] if subscription.distinct else [[one] for one in group]
 
@@ -614,8 +615,7 @@ class EventMatch(Match):
     @property
     def values(self) -> dict[str, str | None]:
         """The attributes of the row as texts, by name; None for null."""
-        row = self._composite
-        return dict(zip(self._subscription.columns, row.values, strict=True))
+        return dict(zip(self._subscription.columns, self._composite.values, strict=True))
 
     @lazy
     def bindings(self) -> dict[str, list[Node]]:

@@ -222,7 +222,7 @@ class Matches(MatchSequence):
                 ages.append(ResultAge(GONE, updated=False, repeats=False))
                 continue
             first, updated = min(left.first, right.first), max(left.version, right.version) > 1
-            group = qid, left.docs, right.docs
+            group = qid, left.docs, right.docs, left.ts, right.ts
             ages.append(ResultAge(first, updated, group == before))
             before = group
         return ages

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import xscl
 from tests.joining import in_database
-from tests.oracle.evaluation import Match, identity, named, outputs, replay
+from tests.oracle.evaluation import Match, end_of_run, identity, named, outputs, replay
 from tests.oracle.output import nodes_of
 from tests.oracle.queries import Case, Doc, Event, Push, Subscribe, Subscription, Unsubscribe
 from xscl.documents.consumed_offsets import SPOOL, BatchKey
@@ -124,7 +124,7 @@ class Player:
             for node in match.bindings[name]
         ]
         documents = tuple(self._known.get(one, one) for one in match.by_block)
-        return match.subscription, documents, tuple(sorted(nodes))
+        return match.subscription, documents, (*end_of_run(query, match.t1), *sorted(nodes))
 
 
 def played(

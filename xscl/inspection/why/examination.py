@@ -432,13 +432,8 @@ def _period(question: WhyQuestion, known: Sequence[KnownDocument]) -> tuple[int,
         return -INFINITE, INFINITE
     times = [one.stored.ts for one in known]
     form = question.query.normal.form
-    last = INFINITE if _has_longest(form) else max(times) + _deadlines(form)
+    last = INFINITE if nf.has_longest(form) else max(times) + _deadlines(form)
     return min(times) - _earliest(form), last
-
-
-def _has_longest(form: nf.NormalForm) -> bool:
-    """Return True for a form with a LONGEST FOLD: its runs are ended by a later document only."""
-    return any(isinstance(one, nf.FoldForm) and one.longest for one in nf.forms(form))
 
 
 def _earliest(form: nf.NormalForm) -> int:
@@ -481,7 +476,7 @@ def _instead(
         return answers or waits, waits is not None
     left = wanted[:-1]
     taken = _others(left, "was taken by", {one for one in found if one[:-1] == left})
-    if taken is None and _has_longest(form):
+    if taken is None and nf.has_longest(form):
         return "no later document has ended the run", False
     return taken, False
 
@@ -493,7 +488,7 @@ def _pending(question: WhyQuestion) -> str | None:
     """
     if question.query.calendars:
         return None
-    if _has_longest(question.query.normal.form):
+    if nf.has_longest(question.query.normal.form):
         return "it is decided when time passes the document that ends the run"
     deadline = _period(
         question, [document for document in question.documents if document is not None]

@@ -33,9 +33,9 @@ KEPT_MATCHES = f"""
             AND (s.updates OR (p1.version = 1 AND p2.version = 1)))
     SELECT position, name, number, ts, doc1, doc2 FROM seen WHERE NOT is_distinct
     UNION ALL
-    SELECT min(position), any_value(name), number, any_value(ts), arg_min(doc1, position),
+    SELECT min(position), any_value(name), number, ts, arg_min(doc1, position),
         arg_min(doc2, position)
-    FROM seen WHERE is_distinct GROUP BY number, after, docs1, docs2
+    FROM seen WHERE is_distinct GROUP BY number, after, docs1, docs2, ts
 """
 """One row for each match: its position, the name and number of its subscription, its time, and the
 documents or composites of its result; of a DISTINCT subscription those of the first one."""
