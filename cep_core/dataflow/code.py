@@ -347,9 +347,12 @@ def _first(*values: Callable[[], Any]) -> Any:
     return None
 
 
-def _choices(*sequences: Iterable[Any]) -> Iterable[tuple[Any, ...]]:
-    """Return every choice of items, one of each sequence; many choices spend steps of a budget."""
-    each = [tuple(sequence) for sequence in sequences]
+def _choices(*sequences: Iterable[Any] | None) -> Iterable[tuple[Any, ...]]:
+    """Return every choice of items, one of each sequence; many choices spend steps of a budget.
+
+    A sequence that is null has no items.
+    """
+    each = [tuple(sequence or ()) for sequence in sequences]
     count = prod(map(len, each))
     if count > CHOICES:
         current_budget().spend(count // CHOICES)

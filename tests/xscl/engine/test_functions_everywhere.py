@@ -6,6 +6,7 @@ import pytest
 
 import xscl
 from xscl.errors import QueryError
+from xscl.language.functions import DURATION, OPERANDS, TIME
 
 A, B = "S//a->x[./t->t][./p->p]", "S//a->y[./t->u][./p->q]"
 
@@ -22,6 +23,20 @@ def test_functions_in_a_constructor(engine: xscl.Engine) -> None:
         found = engine.push(xscl.Document("S", str(number), number, text.encode()))
     (match,) = found
     assert match.xml() == b'<m a="A 3">a/a,b|a b|172800|</m>'
+
+
+@pytest.mark.parametrize("name", sorted({*OPERANDS} - {TIME, DURATION}))
+def test_a_function_of_no_value_has_none(engine: xscl.Engine, name: str) -> None:
+    rest = {"substring": ", 2", "translate": ", 'a', 'b'", "replace": ", 'a', 'b'"}.get(name, "")
+    if name in ("concat", "jaccard", "substring-before", "substring-after"):
+        rest = ", 'a'"
+    call = f"{name}(canonical-url(t){rest})"
+    engine.subscribe("made", f"SELECT <m>{{{call}}}</m> FROM {A}")
+    for sign in ("=", "<"):
+        engine.subscribe(sign, f"{A} JOIN{{t = u AND {call} {sign} u, 9}} {B}")
+    for number in range(2):
+        found = engine.push(xscl.Document("S", str(number), number, b"<a><t>1</t><p/></a>"))
+        assert [match.xml() for match in found] == [b"<m></m>"]
 
 
 @pytest.mark.parametrize(
