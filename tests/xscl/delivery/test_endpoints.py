@@ -16,7 +16,7 @@ from tests.waiting import PATIENCE, eventually
 from tests.xscl.delivery.receiver import EACH, Receiver, Sending, sending
 from tests.xscl.failing_commits import POINTS, failing_commit, full_disk, unread_after_commit
 from xscl.delivery.endpoint import Endpoint, File, Webhook
-from xscl.delivery.outbox.endpoints import Endpoints, secrets_key
+from xscl.delivery.outbox.endpoints import Endpoints, Letter, secrets_key
 from xscl.delivery.store_epochs import begin_epoch, epochs_of
 from xscl.engine.facade import Engine
 from xscl.errors import StoreError
@@ -70,6 +70,27 @@ def test_a_change_that_cannot_be_stored_changes_nothing(
         assert len(stored()) == left
         known = {secrets_key(one.id) for one in stored() if isinstance(one.channel, Webhook)}
         assert set(json.loads((tmp_path / NAME).read_bytes())) == known
+
+
+def test_a_letter_that_is_delivered_while_it_is_replayed_does_not_come_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with xscl.Engine() as engine, closing(Endpoints(engine.connect(), Credentials())) as endpoints:
+        id = endpoints.add("q", File("one.jsonl"), 0)[0].id
+        letter, letters = Letter(id, "m", 1, 1, 0, 1, "refused"), endpoints.letters
+        delivered = threading.Thread(target=endpoints.remove_letter, args=[letter])
+
+        def deliver_beside(id: str) -> list[Letter]:
+            found = letters(id)
+            delivered.start()
+            delivered.join(0.2)  # it waits for the end of the change
+            return found
+
+        endpoints.put_letter(letter)
+        monkeypatch.setattr(endpoints, "letters", deliver_beside)
+        assert endpoints.replay(id) == 1
+        delivered.join()
+        assert letters(id) == []
 
 
 # -- An endpoint outlives the removal of its subscription if that fails, whoever look ------

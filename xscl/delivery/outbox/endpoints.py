@@ -313,9 +313,10 @@ class Endpoints:
 
     def replay(self, id: str, message: str | None = None) -> int:
         """Make all letters of an endpoint due again, or one; return their number."""
-        found = [one for one in self.letters(id) if message in (None, one.message)]
-        for letter in found:
-            self.put_letter(replace(letter, next_try=0))
+        with self._mutex:  # else a letter that is delivered meanwhile would come back
+            found = [one for one in self.letters(id) if message in (None, one.message)]
+            for letter in found:
+                self.put_letter(replace(letter, next_try=0))
         self.save()
         self.wake(id)
         return len(found)
