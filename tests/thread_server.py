@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from random import SystemRandom
 from typing import TypeAlias
 
 from tests.waiting import PATIENCE
@@ -51,6 +53,18 @@ def answering(answer: Answer) -> Handler:
             writer.close()
 
     return handle
+
+
+def free_port() -> int:
+    """Return a port on loopback that nobody has, to listen there later and more than once.
+
+    It is below those that systems choose for others: connections of other tests take some of these.
+    """
+    with socket.socket() as tried:
+        while True:
+            with suppress(OSError):
+                tried.bind(("127.0.0.1", SystemRandom().randrange(10_000, 30_000)))
+                return int(tried.getsockname()[1])
 
 
 @contextmanager

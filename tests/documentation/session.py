@@ -34,6 +34,7 @@ from lxml import etree
 
 from tests.documentation.blocks import Block, blocks
 from tests.plain_http import plain_client
+from tests.thread_server import free_port
 from tests.waiting import eventually
 from tests.xscl.commandline import called
 from tests.xscl.delivery.post_office import Post, post_office
@@ -117,7 +118,7 @@ class Session:
         """Return a text with the addresses and the directory of this run."""
         text = _SERVICE.sub(self.addresses.get("service", "127.0.0.1:8425"), text)
         if _FILES.search(text):
-            files = self.addresses.setdefault("files", _free())
+            files = self.addresses.setdefault("files", f"127.0.0.1:{free_port()}")
             text = _FILES.sub(lambda found: files.replace(":", found[1]), text)
         for kind, secret in self.secrets.items():
             text = text.replace(f"{kind}_...", secret)
@@ -197,7 +198,7 @@ class Session:
 
     def _serve_files(self) -> str:
         handler = partial(_Quiet, directory=str(self.folder))
-        host, port = self.addresses.setdefault("files", _free()).split(":")
+        host, port = self.addresses.setdefault("files", f"127.0.0.1:{free_port()}").split(":")
         server = http.server.ThreadingHTTPServer((host, int(port)), handler)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         self.servers.callback(server.server_close)
@@ -254,13 +255,6 @@ class Session:
             answer = client.request(method, url, headers=headers, content=body)
         assert answer.is_success, answer.text
         return answer.text + "\n" if answer.text else ""
-
-
-def _free() -> str:
-    """Return an address on loopback at which nothing listens."""
-    with socket.socket() as tried:
-        tried.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{tried.getsockname()[1]}"
 
 
 def _grown(file: Path, lines: int) -> str:

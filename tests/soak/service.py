@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -27,18 +26,13 @@ from tests.plain_http import plain_client
 from tests.project import ROOT
 from tests.soak.fast_clock import FastClock
 from tests.soak.oracle import SKIPPED
+from tests.thread_server import free_port
 
 SOAK = "SOAK"
 STARTS = 120.0
 """Seconds in which a service has to answer on a busy machine."""
 SERVE = ("-m", "xscl")  # under -c DuckDB takes the process for a session, and prints progress
 CHANGED = ("-m", "tests.soak.service")
-
-
-def _free_port() -> int:
-    """Return a port that nobody uses, for all lives of a service."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 @dataclass
@@ -51,7 +45,7 @@ class Host:
     environment: Mapping[str, str] = field(default_factory=dict)
     program: Sequence[str] = SERVE
     lives: list[subprocess.Popen[bytes]] = field(default_factory=list)
-    port: int = field(default_factory=_free_port)
+    port: int = field(default_factory=free_port)
 
     @property
     def address(self) -> str:

@@ -31,6 +31,7 @@ from xscl.delivery.channels.mail import (
 )
 from xscl.delivery.endpoint import Endpoint, File, Mail, SendFailed
 from xscl.delivery.message import Message
+from xscl.delivery.outbox.outbox import Outbox
 from xscl.errors import XsclError
 from xscl.polling.credentials import Credentials
 from xscl.subscriptions.match import DocumentSource
@@ -100,29 +101,38 @@ def test_a_mail_for_each_message(mailing: Sending, post: Post) -> None:
         assert f"<h3>Item {number}</h3>" in content(mail, "html")
 
 
+def test_a_digest_is_due_after_its_interval(mailing: Sending, post: Post) -> None:
+    mailing.outbox.deliver("q", Mail("reader@example.org", every=0.2))
+    mailing.items()
+    eventually(lambda: post.subjects == ["q: Item 0"])
+
+
 def test_a_digest_has_what_came_meanwhile(mailing: Sending, post: Post) -> None:
-    mailing.outbox.deliver("q", Mail("reader@example.org", every=1.0))
-    mailing.items(3)
+    endpoint, _ = mailing.outbox.deliver("q", Mail("reader@example.org", every=3_600.0))
+    mailing.items()
+    eventually(lambda: "_digest_due" in holders(mailing.outbox, endpoint.id))
+    mailing.items(2)
     assert post.mails == []
-    eventually(lambda: len(post.mails) == 1)
+    mailing.outbox.finish(threading.Event())
     ((_, mail),) = post.mails
     assert mail["Subject"] == "q: Item 0 (and 2 more)"
     for kind in ("plain", "html"):
         assert all(f"http://example.org/{number}" in content(mail, kind) for number in range(3))
 
 
+def holders(outbox: Outbox, id: str) -> set[str]:
+    """Return the names of what an outbox keeps of an endpoint."""
+    held = [*vars(outbox).items(), *vars(outbox.endpoints).items()]
+    return {name for name, each in held if isinstance(each, dict | set) and id in each}
+
+
 def test_nothing_is_kept_of_an_endpoint_that_is_removed(mailing: Sending) -> None:
     outbox = mailing.outbox
-
-    def holders(id: str) -> set[str]:
-        held = [*vars(outbox).items(), *vars(outbox.endpoints).items()]
-        return {name for name, each in held if isinstance(each, dict | set) and id in each}
-
     endpoint, _ = outbox.deliver("q", Mail("reader@example.org", every=3_600.0))
     mailing.items()
-    eventually(lambda: "_digest_due" in holders(endpoint.id))
+    eventually(lambda: "_digest_due" in holders(outbox, endpoint.id))
     outbox.endpoints.remove([endpoint.id])
-    eventually(lambda: not holders(endpoint.id))
+    eventually(lambda: not holders(outbox, endpoint.id))
 
 
 def test_one_that_says_nothing_holds_up_neither_files_nor_the_end(

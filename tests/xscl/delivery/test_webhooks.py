@@ -290,7 +290,7 @@ def test_a_restart_goes_on_where_the_last_one_was(tmp_path: Path, receiver: Rece
         sender.engine.subscribe("q", ITEM)
         endpoint = hook(sender, "q", receiver.url("/restart"))
         sender.items(5)
-        eventually(lambda: len(receiver.at("/restart")) == 10)
+        eventually(lambda: now(sender, endpoint).position == 10)
     with sending(receiver, secrets, path) as sender:
         sender.engine.push([item(10), item(11)])  # nobody is told
     with sending(receiver, Credentials(tmp_path / "secrets.json"), path) as sender:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from email.utils import format_datetime
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -171,7 +172,18 @@ def test_feeds_of_one_round_match_as_if_sorted_whatever_their_order_and_kills(
         assert len(found) > 20
 
 
-def test_what_comes_within_one_look_is_one_segment(place: Place) -> None:
+def test_what_comes_within_one_look_is_one_segment(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first look ends when all have answered."""
+    flushed = feed_poller._flush
+
+    def flush(*given: Any) -> list[PolledFeed]:
+        monkeypatch.setattr(feed_poller, "_LOOK", 0.01)
+        return flushed(*given)
+
+    monkeypatch.setattr(feed_poller, "_LOOK", PATIENCE)
+    monkeypatch.setattr(feed_poller, "_flush", flush)
     follow_all(place, replace(case(1), slow=(0.0,) * 4, dies=0))
     place.clock.now += DAY
     with polling(place):

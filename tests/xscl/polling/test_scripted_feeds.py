@@ -238,7 +238,7 @@ def test_secrets_do_not_follow_a_feed_that_moves(place: Place) -> None:
 
 
 def test_l4_a_slow_server_delays_its_own_domain_only(tmp_path: Path) -> None:
-    with serving() as server, placed(tmp_path, server, seconds=5, quick=True) as place:
+    with serving() as server, placed(tmp_path, server, seconds=PATIENCE, quick=True) as place:
         port = server.port
         server.says("/slow", drip)
         server.says("/f", reply(rss("one")))

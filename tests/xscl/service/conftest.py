@@ -6,7 +6,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,14 @@ class Running:
         """Return a client of a user, who is made with his first."""
         with self.client() as operator:
             return self.client(token_of(operator, name))
+
+    def files(self) -> dict[str, bytes]:
+        """Return the files of the directory by name, without those that leave meanwhile."""
+        found = {}
+        for path in self.home.path.rglob("*"):
+            with suppress(FileNotFoundError, IsADirectoryError):
+                found[str(path.relative_to(self.home.path))] = path.read_bytes()
+        return found
 
     def connect(self, source: str = "127.0.0.1") -> socket.socket:
         """Return a connection from an address."""

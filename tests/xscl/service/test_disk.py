@@ -199,7 +199,7 @@ def test_l2_what_waits_is_bounded(place: DataDirectory, monkeypatch: pytest.Monk
 
     def hold(point: str) -> None:
         if point == "batch_read":
-            assert held.wait(60)
+            assert held.wait(PATIENCE)
 
     monkeypatch.setattr(xscl.ingestion.pipeline, "reached", hold)
     with (
