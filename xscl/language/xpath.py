@@ -27,6 +27,7 @@ from elementpath.xpath31 import XPath31Parser
 from elementpath.xpath_tokens import XPathFunction
 
 from xscl.errors import near_miss
+from xscl.language.functions import FUNCTIONS
 from xscl.language.grammar import LEXEME
 from xscl.language.regex import WrongExpression, expression, replacer
 from xscl.language.syntax import NameTest
@@ -86,6 +87,8 @@ _HINTS = {
     _NOTHING: "compare attributes and names: documents have no DTD, and no nodes for namespaces",
 }
 _PARTS = ("year", "month", "day", "timezone"), ("hours", "minutes", "seconds", "timezone")
+OURS = FUNCTIONS.keys() - XPath31Parser.symbol_table.keys()
+"""The functions of XSCL that XPath has not."""
 ALLOWED = frozenset(
     (
         *("string", "number", "boolean", "not", "true", "false", "data", "position", "last"),
@@ -94,7 +97,7 @@ ALLOWED = frozenset(
         *("ends-with", "substring-before", "substring-after", "matches", "replace", "tokenize"),
         *("compare", "codepoint-equal", "codepoints-to-string", "string-to-codepoints"),
         *("contains-token", "encode-for-uri"),
-        *("plain-text", "canonical-url", "tokens", "jaccard"),
+        *OURS,
         *("abs", "ceiling", "floor", "round", "round-half-to-even", "count", "sum", "avg"),
         *("max", "min", "pi", "exp", "exp10", "log", "log10", "pow", "sqrt", "sin", "cos", "tan"),
         *("asin", "acos", "atan", "atan2"),
@@ -217,8 +220,8 @@ class _Parser(XPath31Parser):
         return Parser.parse(self, source)
 
 
-for _name, _count in (("plain-text", 1), ("canonical-url", 1), ("tokens", 1), ("jaccard", 2)):
-    _Parser.function(_name, nargs=_count)
+for _name in OURS:
+    _Parser.function(_name, nargs=len(FUNCTIONS[_name].arguments))
 _Parser.build()
 
 

@@ -20,7 +20,7 @@ from tests.project import ROOT
 from tests.xscl.shredding.xpath_cases import AXES, Cases, document, words
 from tests.xscl.shredding.xpaths import engine
 from xscl.errors import QueryError
-from xscl.language.xpath import ALLOWED, WrongXPath, normalised
+from xscl.language.xpath import ALLOWED, OURS, WrongXPath, normalised
 from xscl.shredding.conditions.xpath import Focus, evaluator
 from xscl.shredding.conditions.xpath_nodes import Node, Tree, path_of
 from xscl.shredding.conditions.xpath_values import ERRORS, Work, text_of
@@ -35,7 +35,6 @@ OPERATORS = (
     *("intersect", "except", "is", "<<", ">>", "and", "or", "some", "every", "instance of"),
     "castable as",
 )
-OURS = ("plain-text", "canonical-url", "tokens", "jaccard")
 
 
 class Saxon:

@@ -29,7 +29,7 @@ from cep_core.algebra import WHITE_SPACE, BoundedDecimal
 from cep_core.algebra.function_bounds import spending
 from xscl.language.functions import FUNCTIONS
 from xscl.language.regex import expression, pieces
-from xscl.language.xpath import ALLOWED
+from xscl.language.xpath import ALLOWED, OURS
 from xscl.shredding.conditions.xpath_nodes import Node, language, path_of, place_of
 from xscl.shredding.conditions.xpath_values import (
     Failure,
@@ -148,16 +148,17 @@ def _encoded(work: Work, text: str) -> str:
     return found
 
 
-def _of_table(name: str) -> Callable[..., Any]:
-    """Return the function `name`, which XPath shares with predicates, within the work's budget."""
+def _of_table(name: str) -> tuple[str, Callable[..., Any]]:
+    """Return a function that XPath shares with predicates, within the work's budget."""
     function = FUNCTIONS[name]
+    letters = f"{'t' * (len(function.arguments) - function.optional)}?{'t' * function.optional}"
 
     def called(work: Work, *texts: str) -> Any:
         work.spend(sum(map(len, texts)) // 20)
         with spending(work.functions):
             return function.apply(*texts)
 
-    return called
+    return letters, called
 
 
 # -- Numbers -------------------------------------------------------------------------------
@@ -480,15 +481,14 @@ def _date_time(_: Work, day: Any, clock: Any) -> Any:
 
 # -- The table -----------------------------------------------------------------------------
 
-_SHARED: Mapping[str, str] = {
-    **dict.fromkeys(("plain-text", "canonical-url", "tokens", "upper-case", "lower-case"), "t"),
-    **dict.fromkeys(("substring-before", "substring-after", "jaccard"), "tt"),
-    **{"translate": "ttt", "replace": "ttt?t"},
-}
-"""The functions that XPath shares with predicates."""
+_SHARED = (
+    *OURS,
+    *("upper-case", "lower-case", "substring-before", "substring-after", "translate", "replace"),
+)
+"""The functions that XPath shares with predicates; their arguments are texts."""
 
 _TABLE: Mapping[str, tuple[str, Callable[..., Any]]] = {
-    **{name: (letters, _of_table(name)) for name, letters in _SHARED.items()},
+    **{name: _of_table(name) for name in _SHARED},
     **{sign: ("aa", _arithmetic(sign)) for sign in ("+", "-", "*", "div", "idiv", "mod")},
     "unary +": ("n", lambda _, value: value),
     "unary -": ("n", lambda _, value: None if value is None else -value),
