@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias, get_args
@@ -21,7 +22,6 @@ from xscl.delivery.message import CUT, Message
 from xscl.polling.feed import HIDDEN, shown
 from xscl.subscriptions.match import DocumentSource
 
-Kind: TypeAlias = Literal["webhook", "slack", "ntfy", "mail", "file"]
 EndpointState: TypeAlias = Literal["active", "paused", "disabled", "unconfirmed", "incomplete"]
 
 NO_SECRET = "the secret of this endpoint is not on this machine: rotate it"
@@ -54,14 +54,17 @@ class Posted(NamedTuple):
 class _Channel:
     """The settings of all channels; `history` and `backfilled` matches are delivered on request.
 
-    `target` names the field with the address.  Only the operator has channels that `is_operators`.
+    `target` names the field with the address, which has a `form`; `rule` says which in words.
+    Only the operator has channels that `is_operators`.
     Messages of a channel that `has_html` have the documents as HTML, too.  One that `tells_once`
     has one message for each story, others one each time it grows.  If `grouped`, matches on the
     same documents are one message.
     """
 
-    kind: ClassVar[Kind]
+    kind: ClassVar[str]
     target: ClassVar[str]
+    form: ClassVar[re.Pattern[str]] = re.compile(".*", re.DOTALL)
+    rule: ClassVar[str] = ""
     is_operators: ClassVar[bool] = False
     has_html: ClassVar[bool] = False
     tells_once: ClassVar[bool] = False
@@ -78,7 +81,7 @@ class Webhook(_Channel):
     Bodies are signed if the channel `is_signed`.
     """
 
-    kind: ClassVar[Kind] = "webhook"
+    kind: ClassVar[str] = "webhook"
     target = "url"
     is_signed: ClassVar[bool] = True
     url: str
@@ -137,6 +140,10 @@ class Mail(_Channel):
     """A mail for each message, or a digest of the messages of `every` seconds."""
 
     kind, target, has_html, tells_once = "mail", "to", True, True
+    form = re.compile(
+        r"(?!.{255})[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*"
+    )
+    rule = "that is not one mail address"
     to: str
     every: float = 0.0
 
@@ -146,6 +153,8 @@ class File(_Channel):
     """A line of JSON for each message, in a file of the data directory."""
 
     kind, target, is_operators = "file", "name", True
+    form = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+    rule = "a file has a plain name: letters, digits, '.', '_', '-'"
     name: str
 
 

@@ -26,9 +26,7 @@ from tempfile import TemporaryDirectory
 from typing import get_args
 
 from xscl.atomic_files import write_durably
-from xscl.delivery.channels.file import is_name
-from xscl.delivery.channels.mail import is_address
-from xscl.delivery.endpoint import EndpointState, File, Mail, read
+from xscl.delivery.endpoint import EndpointState, read
 from xscl.delivery.outbox.endpoints import secrets_key
 from xscl.documents.results import XSCL
 from xscl.engine.backup import read_backup, unpack
@@ -205,10 +203,8 @@ def _expect_endpoint(row: StoredRow) -> None:
     is_known = row["state"] in get_args(EndpointState) and isinstance(row["secrets"], Mapping)
     if not is_known or not isinstance(target, str):
         raise ValueError(f"the endpoint {row['id']} is none of this release")
-    if isinstance(channel, File) and not is_name(target):
-        raise ValueError(f"{target!r} is no name of a file for matches")
-    if isinstance(channel, Mail) and not is_address(target):
-        raise ValueError(f"{target!r} is no mail address")
+    if channel.form.fullmatch(target) is None:
+        raise ValueError(f"{target!r}: {channel.rule}")
 
 
 def register(home: DataDirectory, wanted: Registrations) -> tuple[dict[str, int], list[Refusal]]:

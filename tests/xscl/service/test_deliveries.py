@@ -18,7 +18,7 @@ from tests.xscl.delivery.receiver import Receiver, is_signed, status
 from tests.xscl.service.conftest import Running, code, eventually, ok, serving
 from tests.xscl.service.test_events import kept, send, subscribed
 from xscl.delivery.channels.mail import MailServer
-from xscl.delivery.endpoint import CHANNELS, Kind
+from xscl.delivery.endpoint import CHANNELS
 from xscl.engine.queries import EngineQueries
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.feed_poller import PollSettings
@@ -243,10 +243,6 @@ def test_users_cannot_tell_inner_names_from_unknown_ones(place: DataDirectory) -
 
 
 # -- Each channel is at all of its surfaces; `xscl.delivery.endpoint` declares them --------
-
-
-def test_every_kind_has_a_channel() -> None:
-    assert set(CHANNELS) == set(get_args(Kind))
 
 
 @pytest.mark.parametrize("kind", CHANNELS)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,13 +17,7 @@ from feeds.file_descriptors import synchronise
 from xscl.delivery.endpoint import Delivered, Sender, SendFailed, SendOutcome
 from xscl.delivery.message import Message
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _TAIL = 1 << 16
-
-
-def is_name(name: str) -> bool:
-    """Return True for at most 100 letters and digits, with `._-` after the first character."""
-    return _NAME.fullmatch(name) is not None
 
 
 def file_sender(path: Path) -> Sender:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import re
 import secrets
 import smtplib
 import ssl
@@ -26,7 +25,7 @@ from urllib.parse import unquote, urlsplit
 
 from feeds.daemons import DaemonPool
 from feeds.formats.times import SECOND
-from xscl.delivery.endpoint import Delivered, Later, Sender, SendFailed, SendOutcome
+from xscl.delivery.endpoint import Delivered, Later, Mail, Sender, SendFailed, SendOutcome
 from xscl.delivery.message import Message
 from xscl.errors import XsclError
 
@@ -41,7 +40,6 @@ MOST = 100
 LINES = 40
 """Maximum number of lines of a message in a mail."""
 _UNSUBSCRIBE = "List-Unsubscribe"
-_ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*")
 _SCHEMES: dict[str, tuple[Security, int]] = {
     "smtp": ("none", 25),
     "smtp+starttls": ("starttls", 587),
@@ -88,11 +86,6 @@ class MailServer:
     sender: str = "xscl@localhost"
 
 
-def is_address(text: str) -> bool:
-    """Return True if a text is exactly one mail address."""
-    return len(text) <= 254 and _ADDRESS.fullmatch(text) is not None
-
-
 def mail_server(url: str) -> MailServer:
     """Parse `smtp+starttls://user:password@host:587/from@address`; raises XsclError."""
     try:
@@ -103,7 +96,7 @@ def mail_server(url: str) -> MailServer:
         host, security, port = "", "none", 0
         parts = urlsplit("")
     sender = unquote(parts.path.strip("/")) or f"xscl@{host}"
-    if not host or not is_address(sender):
+    if not host or Mail.form.fullmatch(sender) is None:
         raise XsclError(
             "that is no address of a mail server",
             hint="such as smtp+starttls://user:password@mail.example.org:587/xscl@example.org",

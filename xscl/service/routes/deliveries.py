@@ -19,15 +19,13 @@ from pydantic import Field
 from feeds.formats.times import SECOND
 from feeds.http.addresses import RefusedAddress, check, unreachable
 from xscl.client.bodies import JsonBody, Moment
-from xscl.delivery.channels.file import is_name
-from xscl.delivery.channels.mail import CODES, is_address
+from xscl.delivery.channels.mail import CODES
 from xscl.delivery.channels.signature import is_secret
 from xscl.delivery.endpoint import (
     CHANNELS,
     DeliveryChannel,
     Endpoint,
     EndpointState,
-    File,
     Mail,
     Webhook,
 )
@@ -151,7 +149,7 @@ class ShownEndpoint(JsonBody):
     id: str = Field(examples=["5f0c2a9d"])
     """The id of the endpoint, as addresses have it."""
     kind: str = Field(examples=["webhook"])
-    """webhook, slack, ntfy, mail or file."""
+    """The kind that it was created with."""
     state: str = Field(examples=["active"])
     """active, paused, disabled after too many failures, unconfirmed, or incomplete: the secret is
     missing after a restore on another machine, and messages wait until it is rotated."""
@@ -370,31 +368,29 @@ def _existing(app: App, account: Account, name: str, id: str) -> Endpoint:
 
 def _channel(app: App, account: Account, new: NewEndpoint) -> DeliveryChannel:
     """Return the channel of a requested endpoint, validated; raises Problem."""
+    kind = CHANNELS[new.kind]
+    target = getattr(new, kind.target)
+    if kind.is_operators and not account.is_operator:
+        raise Problem("operator_only", f"only the operator delivers by {kind.kind}")
+    if kind.form.fullmatch(target) is None:
+        raise _wrong(kind.target, kind.rule)
     backfilled = new.after is not None if new.backfilled is None else new.backfilled
+    own: dict[str, Any] = {}
+    if isinstance(new, _PostedEndpoint):
+        _check(app, account, new.url)
+    if isinstance(new, NewMail):
+        if app.delivery.settings.mail is None:
+            raise Problem(
+                "no_mail_server",
+                "this service mails nothing: it has no mail server",
+                hint="the operator names one with 'xscl serve --smtp URL' or XSCL_SMTP",
+            )
+        every = 0 if new.every is None else parse_window(new.every)
+        if not 0 <= every <= LONGEST:
+            raise _wrong("every", "a digest gathers for a week at most")
+        own["every"] = every / SECOND
     flags = {"history": new.history, "grouped": new.grouped, "backfilled": backfilled}
-    match new:
-        case NewWebhook() | NewSlack() | NewNtfy():
-            _check(app, account, new.url)
-            return CHANNELS[new.kind](new.url, **flags)
-        case NewMail():
-            if not is_address(new.to):
-                raise _wrong("to", "that is not one mail address")
-            if app.delivery.settings.mail is None:
-                raise Problem(
-                    "no_mail_server",
-                    "this service mails nothing: it has no mail server",
-                    hint="the operator names one with 'xscl serve --smtp URL' or XSCL_SMTP",
-                )
-            every = 0 if new.every is None else parse_window(new.every)
-            if not 0 <= every <= LONGEST:
-                raise _wrong("every", "a digest gathers for a week at most")
-            return Mail(new.to, every / SECOND, **flags)
-        case NewFile():
-            if not account.is_operator:
-                raise Problem("operator_only", "only the operator delivers to files")
-            if not is_name(new.name):
-                raise _wrong("name", "a file has a plain name: letters, digits, '.', '_', '-'")
-            return File(new.name, **flags)
+    return kind(target, **own, **flags)
 
 
 def _check(app: App, account: Account, url: str) -> None:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, StringConstraints, TypeAdapter, Validatio
 
 from feeds.formats.times import SECOND
 from xscl.client import Version, answers
-from xscl.delivery.endpoint import CHANNELS, Kind
+from xscl.delivery.endpoint import CHANNELS
 from xscl.delivery.history_summary import history_summary
 from xscl.documents.results import XSCL, Subscription
 from xscl.drawing.queries import draw_query
@@ -89,7 +89,7 @@ class DeliveryForm(BaseModel):
     """The input of the endpoint form, which is shown again with its error."""
 
     name: str = Field(default="", max_length=500)
-    kind: Kind = "webhook"
+    kind: str = Field(default="webhook", pattern=f"^({'|'.join(CHANNELS)})$")
     to: Annotated[str, StringConstraints(max_length=4_000, strip_whitespace=True)] = ""
     every: str = Field(default="", max_length=20)
 
