@@ -16,6 +16,8 @@ namespaces, without entities:
 - At most 10 MB, 200,000 elements and attributes, 1,000 attributes of one element, 256 levels;
   names of 50,000 characters.  These are also libxml2's limits for depth and names.
 - At most 2,000,000 pairs of an element and an ancestor: `//a//b` can find so many.
+- At most 100,000,000 characters of names and namespaces in the paths of all nodes: answers
+  have these paths.
 
 Cost: a document that is too small to reach a limit takes one call of the
 parser.  A larger one is first measured with `bytes.count`; only if it has so
@@ -41,6 +43,9 @@ MAX_ELEMENTS = 200_000
 
 _NESTING = 2_000_000
 """The most pairs of an element and an ancestor: the sum of the depths of all elements."""
+
+_PATHS = 100_000_000
+"""The most characters of names and namespaces in the paths of all elements and attributes."""
 
 _DEPTH = 256  # levels, libxml2's limit
 _NAME = 50_000  # characters, libxml2's limit
@@ -89,9 +94,11 @@ def parse(xml: bytes) -> etree._Element:
         root = etree.fromstring(xml, _parsers.strict)
     except etree.XMLSyntaxError as error:
         raise _malformed(error) from None
-    # A shorter document cannot have more than `_NESTING` pairs of an element and an ancestor.
+    # A shorter document cannot have more than `_NESTING` pairs of an element and an ancestor, nor
+    # `_PATHS`: n bytes may be n / 8 elements in a namespace of n / 2 characters.
     if len(xml) * _DEPTH > _NESTING * _ELEMENT:
         _check_nesting(root, xml)
+        _check_paths(root, xml)
     return root
 
 
@@ -180,7 +187,7 @@ def _count(xml: bytes) -> None:
     for start in range(0, len(xml), _PIECE):
         parser.feed(xml[start : start + _PIECE])
         for _, element in parser.read_events():
-            nodes += 1 + len(element.keys())
+            nodes += 1 + len(element.attrib)
             if nodes > MAX_ELEMENTS:
                 raise _too_many(element.sourceline or 0)
     parser.close()
@@ -200,6 +207,29 @@ def _check_nesting(root: etree._Element, xml: bytes) -> None:
     if pairs > _NESTING:
         message = f"elements are nested in one another {pairs:,} times; the limit is {_NESTING:,}"
         raise MalformedDocument("xml_depth", message, 1, 1)
+
+
+_NAMES = re.compile(rb"<[^\s/>]+")
+_NAMESPACES = re.compile(rb"""xmlns(?::[^\s=:]*)?\s*=\s*["'][^"']*""")
+
+
+def _check_paths(root: etree._Element, xml: bytes) -> None:
+    """Raise for a document whose nodes have paths of too many characters together."""
+    nodes = xml.count(b"<") - xml.count(b"</") + xml.count(b"=")
+    names, namespaces = ([0, *map(len, each.findall(xml))] for each in (_NAMES, _NAMESPACES))
+    if nodes * _DEPTH * (max(names) + max(namespaces)) <= _PATHS:
+        return
+    characters = 0
+    lengths = [0]
+    for event, element in etree.iterwalk(root, events=("start", "end")):
+        if event == "end":
+            lengths.pop()
+            continue
+        lengths.append(lengths[-1] + len(element.tag))
+        characters += lengths[-1] * (1 + len(element.attrib))
+        if characters > _PATHS:  # not at the end: each tag may have a megabyte of a namespace
+            message = f"the paths of all nodes have more than {_PATHS:,} characters"
+            raise MalformedDocument("xml_depth", message, element.sourceline or 1, 1)
 
 
 START_TAG = re.compile(rb"""[^>"'=]*(?:=\s*(?:"[^"]*"|'[^']*')[^>"'=]*|=)*""")
