@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
+from tests.examples import MORE
 from xscl import Document, Engine
 from xscl.errors import DocumentError
 from xscl.inspection.reasons import Edge, Why
@@ -207,21 +210,123 @@ def test_long_values_are_cut() -> None:
     assert near == f"'{'a' * 59}\N{HORIZONTAL ELLIPSIS}' and 'Feeds'"
 
 
-def test_comparisons_that_hold_for_different_nodes() -> None:
+# -- Several records in a document -----------------------------------------------------------
+
+ORDERS = "S//order->o[./id->n][./total->t]"
+INVOICES = "S//bill->i[./id->m][./sum->a]"
+
+
+def records(name: str, hour: int, element: str, amount: str, rows: str) -> Document:
+    """Return a document of a record for each word of `rows`, as in `A:1 B:2`."""
+    pairs = (row.split(":") for row in rows.split())
+    inner = "".join(
+        f"<{element}><id>{id}</id><{amount}>{number}</{amount}></{element}>" for id, number in pairs
+    )
+    return Document("S", name, hour * H, f"<all>{inner}</all>".encode())
+
+
+def values(answer: Why) -> dict[str, tuple[bool, str | None]]:
+    return {edge.text: (edge.holds, edge.nearest) for edge in answer.edges if edge.kind == "value"}
+
+
+@pytest.mark.parametrize(
+    ("predicate", "orders", "bills", "expected"),
+    [
+        (
+            *("n = m AND t != a", "A:1 B:2", "A:1 B:3"),
+            {"n = m": (True, "'B' and 'B'"), "t != a": (True, "'2' and '3'")},
+        ),
+        (
+            *("t != a AND n = m", "A:1 B:2", "A:1 B:3"),
+            {"n = m": (True, "'B' and 'B'"), "t != a": (True, "'2' and '3'")},
+        ),
+        (
+            *("n = m AND t != a", "A:1 B:2", "B:2 C:3"),
+            {
+                "n = m": (True, "'B' and 'B'"),
+                "t != a": (False, "'2' and '2' where the others hold"),
+            },
+        ),
+        (
+            *("n = m AND number(t) = number(a)", "A:10 B:20 C:30", "A:90 B:21 C:10"),
+            {
+                "n = m": (True, "'B' and 'B'"),
+                "number(t) = number(a)": (False, "'20' and '21' where the others hold"),
+            },
+        ),
+        (
+            *("n = m AND t = a", "A:left B:right", "A:lift B:wrong C:left"),
+            {
+                "n = m": (True, "'A' and 'A'"),
+                "t = a": (False, "'left' and 'lift' where the others hold"),
+            },
+        ),
+        (
+            *("n = m AND t = a", "A:1 B:2", "C:1 D:4"),
+            {"n = m": (False, "'A' and 'C'"), "t = a": (True, "'1' and '1'")},
+        ),
+    ],
+)
+def test_all_values_are_those_of_one_choice_of_records(
+    predicate: str, orders: str, bills: str, expected: dict[str, tuple[bool, str]]
+) -> None:
+    documents = [records("d1", 1, "order", "total", orders), records("d2", 2, "bill", "sum", bills)]
+    answer = ask(f"{ORDERS} FOLLOWED BY{{{predicate}, 3 h}} {INVOICES}", documents, "d1", "d2")
+    assert values(answer) == expected
+
+
+def test_all_values_of_several_joins_are_those_of_one_choice() -> None:
     query = (
-        "S//book->b/part->p[./name->t][./year->y]"
-        " FOLLOWED BY{t=u AND y=z, 3 h} S//blog->c[./name->u][./year->z]"
+        f"({ORDERS} FOLLOWED BY{{n = m, 9 h}} {INVOICES})"
+        " FOLLOWED BY{p = m AND q != a AND q != t, 9 h} S//pay->y[./id->p][./paid->q]"
     )
-    part = "<part><name>{}</name><year>{}</year></part>"
-    two = book("d1", 1, part.format("A", 1) + part.format("B", 2))
-    answer = ask(query, [two, blog("d2", 2, "<name>A</name><year>2</year>")], "d1", "d2")
-    assert [edge.holds for edge in answer.edges if edge.kind == "value"] == [True, True, False]
-    assert only_failure(answer) == (
-        "value",
-        "t = u AND y = z",
-        "each holds for some nodes, but no choice of nodes satisfies them together",
-    )
-    assert ask(query, [two, blog("d2", 2, "<name>B</name><year>2</year>")], "d1", "d2").matched
+    documents = [
+        records("d1", 1, "order", "total", "A:1 B:2 C:3"),
+        records("d2", 2, "bill", "sum", "A:1 B:3 C:3"),
+        records("d3", 3, "pay", "paid", "A:1 B:4 C:3"),
+    ]
+    answer = ask(query, documents, "d1", "d2", "d3")
+    shown = [near for _, near in values(answer).values()]
+    assert shown == ["'B' and 'B'", "'B' and 'B'", "'4' and '3'", "'4' and '2'"]
+
+
+def test_the_values_are_those_of_a_match() -> None:
+    """The oracle is the match of the same two documents, by its bindings."""
+    random_rows = random.Random(52)
+    for _ in range(20 * MORE):
+        drawn = [
+            " ".join(f"{random_rows.choice('ABC')}:{random_rows.randrange(3)}" for _ in range(4))
+            for _ in range(2)
+        ]
+        with Engine() as engine:
+            engine.subscribe("q", f"{ORDERS} FOLLOWED BY{{n = m AND t != a, 3 h}} {INVOICES}")
+            engine.push(
+                [
+                    records("d1", 1, "order", "total", drawn[0]),
+                    records("d2", 2, "bill", "sum", drawn[1]),
+                ]
+            )
+            found = {
+                tuple(match.bindings[name][0].value for name in "nmta")
+                for match in engine.matches("q")
+            }
+            answer = engine.why("q", "d1", "d2")
+        assert answer.matched == bool(found)
+        if found:
+            shown = (near.split("'")[1::2] for _, near in values(answer).values() if near)
+            assert tuple(value for pair in shown for value in pair) in found
+
+
+def test_an_answer_to_some_records_is_none_to_the_others() -> None:
+    query = f"{ORDERS} NOT FOLLOWED BY{{n = m, 3 h}} {INVOICES}"
+    documents = [
+        records("d1", 1, "order", "total", "A:1 B:2"),
+        records("d2", 2, "bill", "sum", "A:1"),
+    ]
+    answer = ask(query, [*documents, blog("d3", 9)], "d1", "d2")
+    near = "it is not so that it answers all: it answers some nodes of d1, and not all"
+    assert answer.matched
+    assert Edge("order", "d2 does not answer d1", True, near) in answer.edges
 
 
 # -- Order, window, and operators over time ------------------------------------------------

@@ -37,6 +37,7 @@ class Examination:
         self._choices = Choices(question.query.patterns, question.trees)
         self._latest = max(question.lateness.values())
         self._edges: list[Edge] = []
+        self._pending: list[tuple[int, TestedConjunct]] = []  # with the place of its edge
 
     def edges(self) -> tuple[Edge, ...]:
         """Return all conditions of the query on the documents; they match iff every edge holds.
@@ -49,9 +50,8 @@ class Examination:
             for place in self._question.trees:
                 self._scan(place)
         else:
-            side = self._part(self._normal.form)
-            if self._hold():
-                self._edges.extend(self._choices.at_once(side.conjuncts))
+            self._part(self._normal.form)
+            self._decide()
         if self._hold() and (calendars or is_over_time(self._normal.form)):
             self._edges.append(temporal_choice(self._question))
         return tuple(self._edges)
@@ -139,10 +139,20 @@ class Examination:
             self._edges.extend(belated(self._latest, *sides))
 
     def _values(self, predicate: Predicate | None) -> tuple[TestedConjunct, ...]:
-        """Add an edge for each part of a predicate, and return the parts."""
+        """Keep a place for an edge for each part of a predicate, and return the parts.
+
+        `_decide` makes the edges of all parts of the query: they show the same nodes.
+        """
         found = self._choices.conjuncts(predicate)
-        self._edges.extend(self._choices.edges(found))
+        self._pending.extend((len(self._edges), conjunct) for conjunct in found)
         return found
+
+    def _decide(self, given: Sequence[TestedConjunct] = ()) -> None:
+        """Insert the edges of the parts of predicates; nodes satisfy those of `given`, too."""
+        decided = self._choices.edges([conjunct for _, conjunct in self._pending], given)
+        for added, ((place, _), edge) in enumerate(zip(self._pending, decided, strict=True)):
+            self._edges.insert(place + added, edge)
+        self._pending.clear()
 
     # -- What is not there -----------------------------------------------------------------
 
@@ -153,9 +163,9 @@ class Examination:
         """
         self._in_time(left)
         if self._given(form.right):
-            before, self._edges = self._edges, []
+            before, self._edges, self._pending = (self._edges, self._pending), [], []
             right = self._answering(form, left)
-            reasons, self._edges = self._edges, before
+            reasons, (self._edges, self._pending) = self._edges, before
             text = f"{right.name} does not answer {left.name}"
             is_answer = all(reason.holds for reason in reasons)
             if is_answer and self._question.found:
@@ -176,8 +186,10 @@ class Examination:
         self._edges.extend(belated(self._latest, right))
         self._edges.extend(in_relation(form.relation, left, right))
         predicate = self._values(form.predicate)
+        self._decide(left.conjuncts)
         if self._hold() and not self._answers(form, left, right, predicate):
-            self._edges.append(Edge("value", "the predicate", False, "not by the same nodes"))
+            near = f"it answers some nodes of {left.name}, and not all"
+            self._edges.append(Edge("value", "it answers all", False, near))
         return right
 
     def _answers(

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice, product
-from typing import Any, TypeAlias, assert_never
+from typing import Any, NamedTuple, TypeAlias, assert_never
 
 from cep_core.algebra import number_of
 from xscl.inspection.reasons import Edge
@@ -33,7 +33,9 @@ from xscl.shredding.conditions.residual import CompiledOperand, compiled, texts_
 from xscl.shredding.nodes import DocumentTree, Item
 
 CHOICES = 100
-"""Maximum number of choices of nodes for which an operand over several variables is computed."""
+"""Maximum number of choices of nodes among which the nearest values are looked for."""
+PAIRS = 1_600
+"""Maximum number of pairs of values that are compared."""
 PlacedNode: TypeAlias = tuple[int, int]
 """A component, and the number of a node of its pattern."""
 NodeChoice: TypeAlias = Mapping[PlacedNode, int]
@@ -175,39 +177,61 @@ class Choices:
             if isinstance(leaf, syntax.VariablePath | syntax.DecoratedName)
         )
 
-    def edges(self, conjuncts: Sequence[TestedConjunct]) -> Iterator[Edge]:
-        """Yield an edge for each conjunct, with the values that come nearest; it holds if some
-        choice of nodes satisfies the conjunct.
-        """
-        for conjunct in conjuncts:
-            near = closest_values(conjunct.predicate, self._texts)
-            yield Edge("value", unparse(conjunct.predicate), self.hold([conjunct]), near)
+    def edges(
+        self, conjuncts: Sequence[TestedConjunct], given: Sequence[TestedConjunct] = ()
+    ) -> Iterator[Edge]:
+        """Yield an edge for each conjunct, with the values of one choice of nodes for all of them.
 
-    def at_once(self, conjuncts: Sequence[TestedConjunct]) -> Iterator[Edge]:
-        """Yield a failing edge if no choice of nodes satisfies all conjuncts together."""
-        if not self.hold(conjuncts):
-            text = " AND ".join(unparse(conjunct.predicate) for conjunct in conjuncts)
-            near = "each holds for some nodes, but no choice of nodes satisfies them together"
-            yield Edge("value", text, False, near)
+        It holds if some choice satisfies the conjunct, all before it that hold, and those of
+        `given` that do.  The values of the first that fails are the nearest of `CHOICES` choices.
+        """
+        held: list[TestedConjunct] = []
+        failing: list[TestedConjunct] = []
+        for conjunct in (*given, *conjuncts):
+            (held if self.hold([*held, conjunct]) else failing).append(conjunct)
+        choices = list(islice(self.of(held), CHOICES))
+        most = PAIRS // len(choices)
+        chosen = choices[0]
+        if failing:
+            first = failing[0].predicate
+            chosen = min(
+                choices, key=lambda one: closest_values(first, self._at(one), most).distance
+            )
+        for conjunct in conjuncts:
+            holds = conjunct in held
+            near = closest_values(conjunct.predicate, self._at(chosen)).text
+            if not holds and held and self.hold([conjunct]):
+                near = f"{near} where the others hold"
+            yield Edge("value", unparse(conjunct.predicate), holds, near)
 
     def hold(self, conjuncts: Sequence[TestedConjunct]) -> bool:
         """Return True if some choice of nodes satisfies all conjuncts."""
         return next(self.of(conjuncts), None) is not None
 
-    def _texts(self, operand: syntax.Operand) -> Sequence[str]:
-        """Return the values of an operand over the nodes of its variables.
+    def _at(self, chosen: NodeChoice) -> Callable[[syntax.Operand], Sequence[str]]:
+        """Return the function of an operand that returns its values in extensions of a choice.
 
-        Of several variables at most `CHOICES` combinations of nodes count.
+        Of several variables at most `CHOICES` extensions count.
         """
-        names = variables(operand)
-        texts = texts_of(rewritten(operand, here))
-        if not names:
-            return texts("")
-        if len(names) == 1:
-            return [text for item in self.items(names[0]) for text in texts(item)]
-        items = (self.items(name) for name in names)
-        rows = (dict(zip(names, row, strict=True)) for row in islice(product(*items), CHOICES))
-        return [text for row in rows for text in texts_over(operand)(row)]
+        parts = {component for component, _ in chosen}
+
+        def values(operand: syntax.Operand) -> Sequence[str]:
+            names = variables(operand)
+            if len(names) > 1:
+                texts = texts_over(operand)
+                rows = islice(self.of((), chosen, names), CHOICES)
+                items = ({name: self.item(row, name) for name in names} for row in rows)
+                return [text for one in items for text in texts(one)]
+            read = texts_of(rewritten(operand, here))
+            if not names:
+                return read("")
+            if self._places[names[0]][0] not in parts:
+                return [text for item in self.items(names[0]) for text in read(item)]
+            rows = islice(self.of((), chosen, names), PAIRS)
+            found = dict.fromkeys(self.item(row, names[0]) for row in rows)
+            return [text for item in found if item is not None for text in read(item)]
+
+        return values
 
 
 def _parts(predicate: syntax.Predicate) -> Iterator[syntax.Predicate]:
@@ -236,34 +260,45 @@ def _plain(leaf: Any) -> Any:
 
 # Texts that differ only in case are closest, then those that differ only in white space.
 # Other texts are compared by similarity (Ratcliff and Obershelp), numbers by their difference.
-PAIRS = 1_600
-"""Maximum number of pairs of values that are compared."""
 WIDTH = 60
 """Characters of a value that are shown and compared by their common parts."""
 
 
-def closest_values(
-    predicate: syntax.Predicate, values: Callable[[syntax.Operand], Sequence[str]]
-) -> str:
-    """Return, as text, the values that come closest to satisfying a predicate's comparisons.
+class NearValues(NamedTuple):
+    """Values of the operands of comparisons: how far they are from satisfying them, and a text."""
 
-    `values` returns those of an operand.
+    distance: tuple[int, float]
+    text: str
+
+
+def closest_values(
+    predicate: syntax.Predicate,
+    values: Callable[[syntax.Operand], Sequence[str]],
+    most: int = PAIRS,
+) -> NearValues:
+    """Return the values that come closest to satisfying a predicate's comparisons.
+
+    `values` returns those of an operand.  At most `most` pairs of them are compared.
     """
     match predicate:
         case syntax.And(parts) | syntax.Or(parts):
-            return "; ".join(f"{unparse(part)}: {closest_values(part, values)}" for part in parts)
+            found = [closest_values(part, values, most) for part in parts]
+            texts = (
+                f"{unparse(part)}: {near.text}" for part, near in zip(parts, found, strict=True)
+            )
+            return NearValues(min(near.distance for near in found), "; ".join(texts))
         case syntax.Not(part):
-            return closest_values(part, values)
+            return closest_values(part, values, most)
         case syntax.Comparison(operator, left, right) | syntax.Call(operator, (left, right)):
-            sides = values(left), values(right)
-            for operand, side in zip((left, right), sides, strict=True):
+            lefts, rights = values(left), values(right)
+            for operand, side in ((left, lefts), (right, rights)):
                 if not side:
-                    return f"{unparse(operand)} has no value"
+                    return NearValues(_INCOMPARABLE, f"{unparse(operand)} has no value")
             if is_numeric(left) or is_numeric(right):
-                return _numbers(operator, *sides)
+                return _numbers(operator, lefts, rights, most)
             if operator in _SIGNS and is_untyped(left) and is_untyped(right):
-                return _untyped(operator, *sides)
-            return _texts(operator, *sides)
+                return _untyped(operator, lefts, rights, most)
+            return _texts(operator, lefts, rights, most)
         case syntax.Call():
             raise AssertionError("a function in a predicate has two operands")
         case _:
@@ -275,8 +310,8 @@ def nearest_to(texts: Sequence[str], value: str | float) -> str:
     if not texts:
         return "there is nothing to compare"
     if isinstance(value, str):
-        return _texts("=", texts, [value])
-    return _numbers("=", texts, [f"{value:g}"])
+        return _texts("=", texts, [value], PAIRS).text
+    return _numbers("=", texts, [f"{value:g}"], PAIRS).text
 
 
 def shown(text: str) -> str:
@@ -285,19 +320,20 @@ def shown(text: str) -> str:
     return f"'{cut}'"
 
 
-def _texts(operator: str, lefts: Sequence[str], rights: Sequence[str]) -> str:
-    pairs = list(_pairs(lefts, rights))
-    different = operator in ("!=", "<", ">")
-    left, right = min(pairs, key=lambda pair: (pair[0] == pair[1]) if different else _far(*pair))
-    return f"{shown(left)} and {shown(right)}{_but(left, right)}"
+def _texts(operator: str, lefts: Sequence[str], rights: Sequence[str], most: int) -> NearValues:
+    def distance(pair: tuple[str, str]) -> tuple[int, float]:
+        return (int(pair[0] == pair[1]), 0.0) if operator in ("!=", "<", ">") else _far(*pair)
+
+    left, right = nearest = min(_pairs(lefts, rights, most), key=distance)
+    return NearValues(distance(nearest), f"{shown(left)} and {shown(right)}{_but(left, right)}")
 
 
-def _pairs(lefts: Sequence[str], rights: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield pairs of a value of each side, each pair once, at most `PAIRS`."""
+def _pairs(lefts: Sequence[str], rights: Sequence[str], most: int) -> Iterator[tuple[str, str]]:
+    """Yield pairs of a value of each side, each pair once, at most `most`."""
     ones, others = list(dict.fromkeys(lefts)), list(dict.fromkeys(rights))
-    few = math.isqrt(PAIRS)
-    most = max(few, PAIRS // len(others)), max(few, PAIRS // len(ones))
-    return product(ones[: most[0]], others[: most[1]])
+    few = math.isqrt(most)
+    ends = max(few, most // len(others)), max(few, most // len(ones))
+    return product(ones[: ends[0]], others[: ends[1]])
 
 
 def _spaced(text: str) -> str:
@@ -329,31 +365,36 @@ def _but(left: str, right: str) -> str:
     return f", equal but for {_ALIKE[level - 1][1]}" if 1 <= level <= len(_ALIKE) else ""
 
 
-def _untyped(operator: str, lefts: Sequence[str], rights: Sequence[str]) -> str:
-    """Return, as text, the pair of untyped values that comes closest to satisfying an order."""
+def _untyped(operator: str, lefts: Sequence[str], rights: Sequence[str], most: int) -> NearValues:
+    """Return the pair of untyped values that comes closest to satisfying an order."""
     ones, others = ([text for text in side if _is_number(text)] for side in (lefts, rights))
     if ones and others:
-        return _numbers(operator, ones, others)
+        return _numbers(operator, ones, others, most)
     if ones or others:
         value, text = (ones[0], rights[0]) if ones else (others[0], lefts[0])
-        return f"{shown(value)} is a number and {shown(text)} is none"
-    return _texts(operator, lefts, rights)
+        return NearValues(_INCOMPARABLE, f"{shown(value)} is a number and {shown(text)} is none")
+    return _texts(operator, lefts, rights, most)
 
 
 def _is_number(text: str) -> bool:
     return number_of(text) is not None
 
 
-def _numbers(operator: str, lefts: Sequence[str], rights: Sequence[str]) -> str:
+def _numbers(operator: str, lefts: Sequence[str], rights: Sequence[str], most: int) -> NearValues:
     for side in (lefts, rights):
         if all(math.isnan(number(text)) for text in side):
-            return f"{shown(side[0])} is no number"
-    pairs = _pairs(lefts, rights)
+            return NearValues(_INCOMPARABLE, f"{shown(side[0])} is no number")
     sign = _SIGNS.get(operator, 0)
-    left, right = min(pairs, key=lambda pair: _gap(number(pair[0]), number(pair[1]), sign))
-    return f"{shown(left)} and {shown(right)}"
+
+    def distance(pair: tuple[str, str]) -> tuple[int, float]:
+        return 0, _gap(number(pair[0]), number(pair[1]), sign)
+
+    left, right = nearest = min(_pairs(lefts, rights, most), key=distance)
+    return NearValues(distance(nearest), f"{shown(left)} and {shown(right)}")
 
 
+_INCOMPARABLE = (9, 0.0)
+"""The distance of values that cannot be compared; that of texts has a kind below it (`_far`)."""
 _SIGNS = {"<": 1, "<=": 1, ">": -1, ">=": -1}
 
 
