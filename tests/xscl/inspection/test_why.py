@@ -329,6 +329,27 @@ def test_an_answer_to_some_records_is_none_to_the_others() -> None:
     assert Edge("order", "d2 does not answer d1", True, near) in answer.edges
 
 
+@pytest.mark.parametrize(
+    ("rows", "near", "pending"),
+    [
+        ("A:1", "d1 is answered by d2", False),
+        ("A:1 B:2", "d1 is answered by d2, and not all of its nodes: it is decided when", True),
+    ],
+)
+def test_records_without_an_answer_may_still_get_one(rows: str, near: str, pending: bool) -> None:
+    query = f"{ORDERS} NOT FOLLOWED BY{{n = m, 3 h}} {INVOICES}"
+    documents = [
+        records("d1", 1, "order", "total", rows),
+        records("d2", 2, "bill", "sum", "A:1"),
+    ]
+    with Engine() as engine:
+        engine.subscribe("q", query)
+        engine.push(documents)
+        last = engine.why("q", "d1").edges[-1]
+    assert (last.holds, last.pending) == (False, pending)
+    assert (last.nearest or "").startswith(near)
+
+
 # -- Order, window, and operators over time ------------------------------------------------
 
 JOINED = PAIR.replace("FOLLOWED BY", "JOIN")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 from templates.model.join_graph import INFINITE, UNBOUNDED, TemporalRelation
 from xscl.documents.document_ids import StoredDocument
@@ -25,6 +25,7 @@ from xscl.language.parser import parse
 from xscl.language.syntax import Join, Predicate, Query, StreamExpression
 from xscl.language.unparse import unparse
 from xscl.store.queries.tables import EARLIEST
+from xscl.subscriptions.match import Match
 from xscl.time_format import UNITS, written
 
 
@@ -45,15 +46,18 @@ class Examination:
         Of a query with a calendar only blocks are examined, and a trial, which has the instants.
         """
         self._edges.extend(self._registered())
-        calendars = self._question.query.calendars
+        calendars, form = self._question.query.calendars, self._normal.form
+        alone: NodesAlone | None = None
         if calendars:
             for place in self._question.trees:
                 self._scan(place)
         else:
-            self._part(self._normal.form)
+            side = self._part(form)
             self._decide()
-        if self._hold() and (calendars or is_over_time(self._normal.form)):
-            self._edges.append(temporal_choice(self._question))
+            if isinstance(form, nf.AbsenceForm) and self._hold():
+                alone = self._alone(form, side)
+        if self._hold() and (calendars or is_over_time(form)):
+            self._edges.append(temporal_choice(self._question, alone))
         return tuple(self._edges)
 
     def _hold(self) -> bool:
@@ -147,6 +151,19 @@ class Examination:
         self._pending.extend((len(self._edges), conjunct) for conjunct in found)
         return found
 
+    def _compared(self, form: nf.AbsenceForm, side: nf.NormalForm) -> list[str]:
+        """Return the variables of a side of an absence that its predicate compares."""
+        mine, conjuncts = nf.components(side), self._choices.conjuncts(form.predicate)
+        names = (name for conjunct in conjuncts for name in conjunct.variables)
+        return [name for name in names if self._normal.places[name] in mine]
+
+    def _alone(self, form: nf.AbsenceForm, side: QuerySide) -> NodesAlone:
+        """Return the choices of nodes of the side that is alone."""
+        is_right = form.alone[1] and not self._given(form.left)
+        names = self._compared(form, form.right if is_right else form.left)
+        choices = self._choices.of(side.conjuncts, names=names)
+        return NodesAlone(names, {self._choices.numbers(one, names) for one in choices})
+
     def _decide(self, given: Sequence[TestedConjunct] = ()) -> None:
         """Insert the edges of the parts of predicates; nodes satisfy those of `given`, too."""
         decided = self._choices.edges([conjunct for _, conjunct in self._pending], given)
@@ -187,30 +204,16 @@ class Examination:
         self._edges.extend(in_relation(form.relation, left, right))
         predicate = self._values(form.predicate)
         self._decide(left.conjuncts)
-        if self._hold() and not self._answers(form, left, right, predicate):
+        answer = (*predicate, *right.conjuncts)
+        names = self._compared(form, form.left)
+        answers = (
+            next(self._choices.of(answer, chosen), None)
+            for chosen in self._choices.of(left.conjuncts, names=names)
+        )
+        if self._hold() and None in answers:
             near = f"it answers some nodes of {left.name}, and not all"
             self._edges.append(Edge("value", "it answers all", False, near))
         return right
-
-    def _answers(
-        self,
-        form: nf.AbsenceForm,
-        left: QuerySide,
-        right: QuerySide,
-        predicate: tuple[TestedConjunct, ...],
-    ) -> bool:
-        """Return True if the right side has an answer to each choice of nodes of the left side.
-
-        Both choices together must satisfy `predicate`.
-        """
-        mine = nf.components(form.left)
-        names = [
-            name for one in predicate for name in one.variables if self._normal.places[name] in mine
-        ]
-        return all(
-            next(self._choices.of((*predicate, *right.conjuncts), chosen), None) is not None
-            for chosen in self._choices.of(left.conjuncts, names=names)
-        )
 
 
 def _reasons(reasons: Iterable[Edge]) -> str:
@@ -398,10 +401,20 @@ def is_over_time(form: nf.NormalForm) -> bool:
     )
 
 
-def temporal_choice(question: WhyQuestion) -> Edge:
+class NodesAlone(NamedTuple):
+    """Variables of the side of an absence that is alone, and the numbers of nodes in each choice.
+
+    Nodes that have no answer are a match, whatever answers others of the same document.
+    """
+
+    names: Sequence[str]
+    choices: set[tuple[int, ...]]
+
+
+def temporal_choice(question: WhyQuestion, alone: NodesAlone | None) -> Edge:
     """Return an edge that holds if the temporal operators yield the match.
 
-    If not, its `nearest` says what they yield instead.
+    If not, its `nearest` says what they yield instead.  `alone` is None but for an absence.
     """
     placed = (question.documents[place] for place in question.query.components)
     wanted = tuple("" if one is None else one.stored.id for one in placed)
@@ -410,7 +423,7 @@ def temporal_choice(question: WhyQuestion) -> Edge:
     if wanted in found:
         waits = _pending(question) if question.found is False else None
         return Edge("order", text, waits is None, waits, waits is not None)
-    near, pending = _instead(question, _present(wanted), set(map(_present, found)))
+    near, pending = _instead(question, _present(wanted), set(map(_present, found)), alone)
     return Edge("order", text, False, near, pending)
 
 
@@ -420,6 +433,11 @@ def _present(by_block: Sequence[str]) -> tuple[str, ...]:
 
 def _found(question: WhyQuestion, query: str) -> set[tuple[str, ...]]:
     """Return the names of the documents of each match of a query in a trial, by block."""
+    return {match.by_block for match in _tried(question, query)}
+
+
+def _tried(question: WhyQuestion, query: str) -> Sequence[Match]:
+    """Return the matches of a query in a trial on all kept documents of the question's period."""
     subscription = question.subscription
     known = [document for document in question.documents if document is not None]
     trial = TrialScope(
@@ -432,7 +450,7 @@ def _found(question: WhyQuestion, query: str) -> set[tuple[str, ...]]:
         {one.stored.doc: one.xml for one in known},
         own_time=question.own_time,
     )
-    return {match.by_block for match in question.attempt(trial)}
+    return question.attempt(trial)
 
 
 def _period(question: WhyQuestion, known: Sequence[KnownDocument]) -> tuple[int, int]:
@@ -460,7 +478,10 @@ def _deadlines(form: nf.NormalForm) -> int:
 
 
 def _instead(
-    question: WhyQuestion, wanted: tuple[str, ...], found: set[tuple[str, ...]]
+    question: WhyQuestion,
+    wanted: tuple[str, ...],
+    found: set[tuple[str, ...]],
+    alone: NodesAlone | None,
 ) -> tuple[str | None, bool]:
     """Return in words the reason why operators over time do not yield a match; None if unknown.
 
@@ -480,17 +501,34 @@ def _instead(
         plain = replace(expression, alone=(False, False), negated=False)
         is_right = question.documents[covered(form.left)[0]] is None
         mine = slice(-len(wanted), None) if is_right else slice(len(wanted))
-        pairs = map(_present, _found(question, unparse(plain)))
-        others = {one for one in pairs if one[mine] == wanted}
-        answered = {other[:1] if is_right else other for other in others}
-        answers = _others(wanted, "is answered by", answered)
-        waits = _pending(question) if answers is None else None
+        pairs = [
+            match
+            for match in _tried(question, unparse(plain))
+            if _present(match.by_block)[mine] == wanted
+        ]
+        others = {_present(match.by_block) for match in pairs}
+        answers = _others(
+            wanted, "is answered by", {one[:1] if is_right else one for one in others}
+        )
+        waits = None
+        if alone is not None and not alone.choices <= {
+            _numbers(match, alone.names) for match in pairs
+        }:
+            waits = _pending(question)
+            if answers and waits:
+                return f"{answers}, and not all of its nodes: {waits}", True
         return answers or waits, waits is not None
     left = wanted[:-1]
     taken = _others(left, "was taken by", {one for one in found if one[:-1] == left})
     if taken is None and nf.has_longest(form):
         return "no later document has ended the run", False
     return taken, False
+
+
+def _numbers(match: Match, names: Sequence[str]) -> tuple[int, ...]:
+    """Return the numbers of the nodes of variables in a match."""
+    bindings = match.bindings
+    return tuple(bindings[name][0].node for name in names)
 
 
 def _pending(question: WhyQuestion) -> str | None:

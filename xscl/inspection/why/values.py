@@ -90,6 +90,10 @@ class Choices:
         place = self._places[variable]
         return None if place not in choice else self._trees[place[0]].items[choice[place]]
 
+    def numbers(self, choice: NodeChoice, names: Sequence[str]) -> tuple[int, ...]:
+        """Return the numbers of the nodes of variables in a choice that has them."""
+        return tuple(choice[self._places[name]] for name in names)
+
     def of(
         self,
         conjuncts: Sequence[TestedConjunct],
