@@ -9,7 +9,7 @@ import pytest
 
 from feeds.xml.xmlparse import parse
 from tests.project import ROOT
-from xscl.engine import Engine
+from xscl import Engine
 from xscl.language.parser import refuse_bare_windows
 from xscl.web.gallery import HOUR, UseCase, all_found, case_of, cases, documents
 

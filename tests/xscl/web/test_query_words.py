@@ -40,7 +40,8 @@ def test_the_editor_gets_all_functions_and_keywords() -> None:
 def test_the_words_are_served_as_a_script() -> None:
     answer = file("query_words.js")
     assert (answer.body, answer.media_type) == (query_words(), "text/javascript")
-    assert file("query_words.js", answer.headers["ETag"]).status_code == 304
+    for known in (answer.headers["ETag"], f"W/{answer.headers['ETag']}", "*"):  # a proxy weakens it
+        assert file("query_words.js", known).status_code == 304
 
 
 @pytest.mark.parametrize("script", sorted(STATIC.glob("query_*.js")), ids=lambda path: path.name)

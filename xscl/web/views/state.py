@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from xscl.client import StatusSample
 from xscl.client.bodies import ticks_of
+from xscl.delivery.syndication.syndicated_feed import is_unchanged
 from xscl.drawing.charts import draw_series
 from xscl.drawing.svg import Picture
 from xscl.plurals import counted
@@ -147,14 +148,14 @@ def look(
 
 
 @router.get("/static/{name}")
-def file(name: str, if_none_match: Annotated[str, Header()] = "") -> Response:
+def file(name: str, if_none_match: Annotated[str | None, Header()] = None) -> Response:
     """Serve a static file."""
     found = query_words() if name == query_words_name else static(name)
     if found is None:
         raise not_found("file", name)
     tag = f'"{hashlib.blake2b(found, digest_size=8).hexdigest()}"'
     headers = {"ETag": tag, "Cache-Control": "no-cache"}
-    if tag == if_none_match:
+    if is_unchanged(tag, 0, if_none_match, None):
         return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
     kind = _TYPES[name.rpartition(".")[2]]
     return Response(found, media_type=kind, headers=headers)
