@@ -41,6 +41,12 @@ def python(*arguments: str | Path, **variables: str) -> subprocess.CompletedProc
     )
 
 
+LEAN = (
+    "import sys; from xscl.origins import HiddenModules; sys.meta_path.insert(0, HiddenModules)\n"
+)
+"""The beginning of a program without pandas, which pyarrow would load in half a second."""
+
+
 def build_wheel(folder: Path) -> Path:
     """Build the wheel, without network, from a copy of the project in a folder.
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.project import PACKAGES, ROOT, project_files, python
+from tests.project import LEAN, PACKAGES, ROOT, project_files, python
 
 LOCKS = ("requirements", "build-requirements", "publish-requirements")
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -119,9 +119,7 @@ UNLOADED = {
     # The fork server would take 169 MB with them, and a second more to start; it takes 96 MB.
     "the children of SQL": "import sys, xscl.service.sql.fork_server, xscl.service.sql.child\n"
     "print({'xscl.engine', 'cep_core', 'pydantic', 'httpx'} & {*sys.modules})",
-    "commands that are not of Spark": "import sys; from xscl.cli.extras import require\n"
-    "from xscl.origins import HiddenModules\n"
-    "sys.meta_path.insert(0, HiddenModules)\n"
+    "commands that are not of Spark": f"{LEAN}from xscl.cli.extras import require\n"
     "import xscl.cli.serve, pyarrow\n"
     "print({'pandas'} & {*sys.modules})\n"
     "require('spark', 'this')\n"

@@ -12,7 +12,7 @@ import pytest
 from feeds.documents import Document
 from feeds.errors import SegmentsMissing
 from feeds.spool import Spool
-from tests.project import python
+from tests.project import LEAN, python
 from xscl.documents.consumed_offsets import BatchKey, Beat
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
@@ -208,7 +208,7 @@ def test_a_beat_has_its_effect_once_whenever_the_process_is_killed(
         engine.subscribe("silence", SILENCE)
         spool.append([document("a", ticks() / SECOND - 60)], ticks())
     code = (
-        "import sys; from pathlib import Path;"
+        f"{LEAN}from pathlib import Path;"
         " from xscl.ingestion.data_directory import DataDirectory;"
         " from xscl.server.serve import Service, ServeSettings;"
         " settings = ServeSettings(poll_interval=0.05);"

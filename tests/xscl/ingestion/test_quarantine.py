@@ -11,7 +11,7 @@ import pytest
 from feeds.documents import Document
 from feeds.spool import Spool
 from tests.foreign import write_foreign_packages
-from tests.project import python
+from tests.project import LEAN, python
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.pipeline import Consumer
@@ -57,7 +57,7 @@ def test_c20_a_poison_document_is_set_aside_and_the_batch_goes_on(home: DataDire
 def serve(home: DataDirectory, fault: str) -> subprocess.CompletedProcess[str]:
     """Serve until everything is consumed, with a fault."""
     code = (
-        "import logging, sys, threading; from pathlib import Path;"
+        f"{LEAN}import logging, threading; from pathlib import Path;"
         " from xscl.ingestion.data_directory import DataDirectory;"
         " from xscl.server.serve import Service, ServeSettings;"
         " logging.basicConfig(level='WARNING');"

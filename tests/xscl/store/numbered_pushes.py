@@ -64,6 +64,15 @@ def store_push(store: Store, number: int) -> None:
         store.set_progress(position=number)
 
 
+def add(store: Store, doc: int) -> None:
+    """Store one row and one text, in one commit."""
+    row = {"doc": doc, "missed": "x" * 3_000, "watermark": 0, "lateness": 0}
+    with store.transaction():
+        store.insert_rows("state.late", [row])
+        keys = pa.array([doc], pa.uint64())
+        store.append("value", pa.table({"key": keys, "strVal": [f"text {doc}"]}))
+
+
 def table(relation: str, columns: Sequence[object]) -> pa.Table:
     schema = RELATIONS[relation].schema
     arrays = [pa.array(one, of.type) for one, of in zip(columns, schema, strict=True)]

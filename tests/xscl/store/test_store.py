@@ -268,8 +268,8 @@ def test_the_log_stays_small_under_readers_that_overlap(
 
     largest = 0
     with beside(*(lambda n=n: read(n) for n in range(4))):
-        for doc in range(200):
-            add(filed, doc, 10_000)
+        for doc in range(70):
+            add(filed, doc, 30_000)
             largest = max(largest, log_size(filed))
         stopping.set()
     assert largest < 1 << 20, largest

@@ -16,13 +16,12 @@ from pathlib import Path
 
 import apsw
 import duckdb
-import pyarrow as pa
 import pytest
 
 from tests.examples import MORE, tried
-from tests.project import ROOT, python
+from tests.project import LEAN, ROOT, python
 from tests.simulation import disk
-from tests.xscl.store.numbered_pushes import acknowledged_in, expect_whole
+from tests.xscl.store.numbered_pushes import acknowledged_in, add, expect_whole
 from xscl.engine.backup import copy_store
 from xscl.errors import StoreError
 from xscl.store import store_file
@@ -41,23 +40,15 @@ from xscl.store.store_errors import (
 from xscl.store.store_file import log_path
 from xscl.store.store_lock import StoreLock, StoreMark, marked
 
-KILLED = """
-import os, sys
+KILLED = f"""{LEAN}
+import os
 from xscl.store.store import Store
-from tests.xscl.store.test_store_file import add
+from tests.xscl.store.numbered_pushes import add
 store = Store(sys.argv[1])
 for doc in range(int(sys.argv[2])):
     add(store, doc)
 os.kill(os.getpid(), 9)
 """
-
-
-def add(store: Store, doc: int) -> None:
-    row = {"doc": doc, "missed": "x" * 3_000, "watermark": 0, "lateness": 0}
-    with store.transaction():
-        store.insert_rows("state.late", [row])
-        keys = pa.array([doc], pa.uint64())
-        store.append("value", pa.table({"key": keys, "strVal": [f"text {doc}"]}))
 
 
 def docs(store: Store) -> list[int]:
@@ -505,7 +496,8 @@ def record(home: Path, library: Path) -> None:
         "DISK_LOG": str(home / "log"),
     }
     arguments = [str(home / "under" / "state.db"), str(home / "told"), str(PUSHES)]
-    command = [sys.executable, "-m", "tests.xscl.store.numbered_pushes", *arguments]
+    program = f"{LEAN}from tests.xscl.store.numbered_pushes import main; main(*sys.argv[1:])"
+    command = [sys.executable, "-c", program, *arguments]
     subprocess.run(command, cwd=ROOT, env=environment, check=True)
     assert acknowledged_in(home / "told") == PUSHES
 
@@ -538,7 +530,7 @@ def test_a_loss_of_power_loses_nothing(recorded: Path) -> None:
 
 def test_a_full_disk_at_the_start_is_named(tmp_path: Path, library: Path) -> None:
     script = (
-        "import sys; from tests.simulation import disk; disk.fail(28, int(sys.argv[2]), 99);"
+        f"{LEAN}from tests.simulation import disk; disk.fail(28, int(sys.argv[2]), 99);"
         " from xscl.store.store import Store; Store(sys.argv[1])"
     )
     recording = {"LD_PRELOAD": str(library), "DISK_LOG": str(tmp_path / "log")}
@@ -559,8 +551,8 @@ MB = 1 << 20
 LOG = 40
 """The log's size, in MB."""
 
-LEAVE = f"""
-import os, secrets, signal, sys
+LEAVE = f"""{LEAN}
+import os, secrets, signal
 from pathlib import Path
 import xscl
 from xscl.store import database
@@ -576,8 +568,8 @@ while log.stat().st_size < {LOG * MB}:
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
-START = """
-import resource, sys
+START = f"""{LEAN}
+import resource
 import xscl
 with xscl.Engine(sys.argv[1]) as engine:
     print(len(engine.matches()))
