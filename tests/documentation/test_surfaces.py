@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from typer.core import TyperOption
 from typer.main import get_group
 
+from cep_core import LANGUAGES
 from tests.project import ROOT
 from tests.xscl.commandline import called
 from tools.site.commands import leaves
@@ -21,6 +22,8 @@ from xscl.cli import app
 from xscl.cli.commands import COMMANDS
 from xscl.cli.options import SETTINGS
 from xscl.cli.settings import KEYS, config
+from xscl.client.calls import Language
+from xscl.documents.results import XSCL
 from xscl.store.queries.owned_rows import OWNED
 from xscl.store.queries.tables import RELATIONS, TABLES
 
@@ -97,6 +100,13 @@ def test_a_variable_that_is_read_is_in_the_reference() -> None:
     page = (REFERENCE / "settings.md").read_text("utf-8")
     assert read >= {"XSCL_DATA", "XSCL_TOKEN_FILE"}
     assert {name for name in read if f"\n| `{name}` | " not in page} == {"XSCL_FAULT"}
+
+
+# -- Event languages ------------------------------------------------------------------------
+
+
+def test_the_api_has_all_languages() -> None:
+    assert set(get_args(Language)) == {XSCL, *LANGUAGES}
 
 
 # -- Stored relations ----------------------------------------------------------------------

@@ -29,9 +29,6 @@ from xscl.planning.compile import CompiledQuery
 from xscl.planning.operators.events import READERS, Records
 from xscl.store.queries.tables import EARLIEST
 
-LANGUAGES = ("cel", "sase", "eql")
-"""The relational query languages; the other one is XSCL."""
-
 StreamAttributes: TypeAlias = Mapping[str, type]
 _NAMES = {kind.__name__: kind for kind in READERS}
 _UNREAD = (
@@ -277,17 +274,9 @@ _ERRORS: Mapping[type[CepError], type[XsclError]] = {
 
 def _text(value: Any) -> str | None:
     """Return a value as the text of a leaf; None for a null, which has no leaf."""
-    match value:
-        case None | str():
-            return value
-        case bool():
-            return "true" if value else "false"
-        case float() | BoundedDecimal():
-            return text_of(value)
-        case tuple():  # several values of a run, such as EQL's ALL
-            return f"[{', '.join(map(_as_json, value))}]"
-        case _:
-            return str(value)
+    if isinstance(value, tuple):  # several values of a run, such as EQL's ALL
+        return f"[{', '.join(map(_as_json, value))}]"
+    return text_of(value)
 
 
 def _as_json(value: Any) -> str:

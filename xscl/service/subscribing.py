@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Literal
 
 from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 
 from cep_core import refuse_bare_windows
 from xscl.client.answers import QUERY, History
+from xscl.client.calls import Language
 from xscl.documents.results import WITHOUT_PAST, XSCL, Subscription
 from xscl.engine.catalog import RegistrationOptions
 from xscl.errors import NameTaken, QueryError, UnknownSubscription, XsclError
@@ -46,7 +46,7 @@ class NewSubscription(RequestBody):
     """Also match new versions of documents."""
     stories: bool = False
     """Group matches that share documents into stories, each delivered once."""
-    language: Literal["xscl", "cel", "sase", "eql"] = "xscl"
+    language: Language = "xscl"
     """The language of the query; others than xscl are for the operator."""
     since: str | None = Field(default=None, max_length=100, examples=["7 d"])
     """Duration of kept documents to match, counted back from the latest one; default: none."""
@@ -286,7 +286,7 @@ class SubscriptionEdit(RequestBody):
     """Also match new versions of documents."""
     stories: bool | None = Field(default=None, examples=[True])
     """Group matches that share documents into stories; no new version."""
-    language: Literal["xscl", "cel", "sase", "eql"] | None = Field(default=None, examples=["xscl"])
+    language: Language | None = Field(default=None, examples=["xscl"])
     """The language of the query."""
     name: str | None = Field(
         default=None, min_length=1, max_length=LONGEST_NAME, examples=["echoes"]

@@ -14,7 +14,7 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import TypeAlias
 
-from cep_core import Query, is_calendar
+from cep_core import LANGUAGES, Query, is_calendar
 from templates.model.join_graph import JoinGraph
 from templates.processor import Processor
 from templates.registry import Registry
@@ -25,7 +25,6 @@ from xscl.errors import StoreError, XsclError
 from xscl.language.names import LONGEST_STREAM, NAME, in_short
 from xscl.planning.compile import DocumentVariable, QueryPlan, QueryPlans
 from xscl.planning.dataflow import Dataflow
-from xscl.planning.event_queries import LANGUAGES
 from xscl.planning.planner import PlannedQuery
 from xscl.store.queries.rows import delete_rows, rows_of
 from xscl.store.store import Store
