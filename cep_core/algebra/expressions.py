@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from itertools import repeat
 from math import copysign
 from operator import attrgetter
-from typing import Literal, TypeAlias, cast
+from typing import Literal, TypeAlias, cast, get_args
 
 from cep_core.algebra.functions import FUNCTIONS as FUNCTIONS
 from cep_core.algebra.functions import Function as Function
@@ -27,6 +27,7 @@ from cep_core.events import is_hashable, shown
 
 RowSide: TypeAlias = Literal[1, 2]
 ComparisonOperator: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">="]
+ArithmeticOperator: TypeAlias = Literal["+", "-", "*", "/", "%"]
 
 
 def is_same(one: object, other: object) -> bool:
@@ -93,7 +94,7 @@ class Missing(SpannedNode):
 class Arithmetic(SpannedNode):
     """left op right on numbers; + also joins strings and tuples; / yields a float."""
 
-    operator: Literal["+", "-", "*", "/", "%"]
+    operator: ArithmeticOperator
     left: Expression
     right: Expression
 
@@ -205,8 +206,8 @@ Expression: TypeAlias = ValueExpression | Compare | And | Or | Not | Every | IsN
 ConditionExpression: TypeAlias = Compare | And | Or | Not | Every | IsNull
 TRUE = Constant(True)
 FALSE = Constant(False)
-COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
-OPERATORS = ("+", "-", "*", "/", "%")
+COMPARISONS = get_args(ComparisonOperator)
+OPERATORS = get_args(ArithmeticOperator)
 MOST_NESTED = 120  # levels of an expression: it becomes Python, which reads 200 parentheses
 _LEVELS = 3  # levels of nesting that CASE, COALESCE and IS NULL count as: each becomes a function
 MOST_PARTS = 100_000  # of an expression; a part that occurs twice counts twice

@@ -13,7 +13,7 @@ from cep_core.algebra.pattern_tree import Absent, Loop, One, PatternTree, Unorde
 from cep_core.algebra.patterns import MOST_COMPONENTS, RUN_AGGREGATES, aggregate_type
 from cep_core.errors import AlgebraError, Extent, TypeFault
 
-_TIMES = ("start", "first_end", "end", "current_end", "previous_end")
+TIMES = ("start", "first_end", "end", "current_end", "previous_end")
 _OF_ONE = ("value", "COUNT", "start", "first_end", "end")
 
 _MEANINGLESS = (
@@ -167,7 +167,7 @@ def _part_type(
         raise AlgebraError(f"there is no {role} before the current row", span=span)
     if part.offset and (role not in ("first", "last") or part.offset < 0):
         raise AlgebraError(f"there is no {role} with an offset", span=span)
-    if role in _TIMES or (role == "COUNT" and index is None):
+    if role in TIMES or (role == "COUNT" and index is None):
         return int
     if index is None:
         raise AlgebraError(f"{role} needs an attribute", span=span)

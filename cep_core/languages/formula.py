@@ -9,17 +9,16 @@ where a name may stand.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, Protocol, TypeAlias, cast
+from typing import Protocol, TypeAlias, cast
 
 from cep_core.algebra import expressions as ex
 from cep_core.errors import AlgebraError, Extent, UnknownName
 from cep_core.languages.reader import TokenReader, parameter
 from cep_core.languages.tokens import LanguageToken
 
-ArithmeticSign: TypeAlias = Literal["+", "-", "*", "/", "%"]
 _POWERS = {"+": 1, "-": 1, "*": 2, "/": 2, "%": 2}
 _POINTS = "a number has digits before and after its point; attributes have no point before them"
-_WORDS = {"TRUE": True, "FALSE": False, "NULL": None}
+CONSTANTS = {"TRUE": True, "FALSE": False, "NULL": None}
 
 
 class NameScope(Protocol):
@@ -172,7 +171,7 @@ class _Formula:
             reader.next()
             reader.deeper()
             right = self._arithmetic(power + 1)
-            operator = cast(ArithmeticSign, text)
+            operator = cast(ex.ArithmeticOperator, text)
             left = ex.Arithmetic(operator, left, right, span=_between(left, right))
 
     def _signed(self) -> ex.Expression:
@@ -220,8 +219,8 @@ class _Formula:
         if reader.is_sign("("):
             return self._call(token)
         word = token.word
-        if word in _WORDS:
-            return ex.Constant(_WORDS[word], span=token.span)
+        if word in CONSTANTS:
+            return ex.Constant(CONSTANTS[word], span=token.span)
         if word == "DUR":
             return ex.Duration(span=token.span)
         return self._attribute(token, reader.nested(token))

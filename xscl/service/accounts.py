@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from xscl.documents.results import Subscription
 from xscl.errors import XsclError
@@ -283,11 +283,7 @@ class Usage:
             "subscriptions": Counter(owner(name)[0] for name in subscriptions),
             "feeds": Counter(owner(key)[0] for key in feeds),
         }
-        self._done: dict[Done, DailyQuota[int]] = {
-            "documents": DailyQuota(),
-            "bytes": DailyQuota(),
-            "matches": DailyQuota(),
-        }
+        self._done: dict[Done, DailyQuota[int]] = {one: DailyQuota() for one in get_args(Done)}
 
     def owned(self, account: Account, what: Owned) -> int:
         """Return the number of a user's objects of a kind."""

@@ -43,7 +43,7 @@ from cep_core.algebra import Node
 from cep_core.algebra.expressions import TRUE, Column, Expression, Functions
 from cep_core.algebra.pattern_tree import StepMark
 from cep_core.errors import AlgebraError, Extent
-from cep_core.languages.formula import formula, is_attribute
+from cep_core.languages.formula import CONSTANTS, formula, is_attribute
 from cep_core.languages.names import AlgebraQuery, ResultItem, StreamCatalog
 from cep_core.languages.reader import TokenReader
 from cep_core.languages.sase.components import KEYWORDS as KEYWORDS
@@ -173,7 +173,7 @@ class _Query:
 
         Raises QueryError at a keyword."""
         token = reader.token
-        if token.kind == "name" and token.word not in ("TRUE", "FALSE", "NULL"):
+        if token.kind == "name" and token.word not in CONSTANTS:
             self._refuse_strategy()
             if token.word in KEYWORDS and not is_attribute(self.variables, token):
                 raise reader.expected("a value")

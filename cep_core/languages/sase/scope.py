@@ -14,9 +14,10 @@ from itertools import chain
 
 from cep_core.algebra import Node, Part, Role, patterns, project
 from cep_core.algebra import expressions as ex
+from cep_core.algebra.pattern_constructors import TIMES
 from cep_core.algebra.patterns import RUN_AGGREGATES, aggregate_type
 from cep_core.errors import AlgebraError, Extent
-from cep_core.languages.formula import formula
+from cep_core.languages.formula import CONSTANTS, formula
 from cep_core.languages.names import unknown
 from cep_core.languages.reader import TokenReader
 from cep_core.languages.tokens import LanguageToken
@@ -151,7 +152,7 @@ class Variables:
         if part.offset:
             shown = part.offset + 1 if role == "first" else f"last-{part.offset}"
             return f"{name}[{shown}]{attribute}"
-        if role in ("start", "first_end", "end", "current_end", "previous_end"):
+        if role in TIMES:
             return f"{name}.#{role}"
         return f"{name}[{index}]{attribute}" if index else f"{name}{attribute}"
 
@@ -466,7 +467,7 @@ class ValueReader:
             return self._tested(name, token.span)
         if reader.is_sign("["):
             return self._equivalences(reader)
-        if token.kind != "name" or token.word in ("TRUE", "FALSE", "NULL"):
+        if token.kind != "name" or token.word in CONSTANTS:
             return None
         after = reader.tokens[reader.at + 1]
         if token.word == "TIME" and after.text == "(" and token.text not in self.functions:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
 from fastapi import Form, Query, Response
@@ -82,11 +82,9 @@ def run(asked: Asked, sql: Annotated[Lines, Form(max_length=65_536)]) -> Respons
 
 
 @router.get("/witnesses/answer.{form}")
-def download(
-    asked: Asked, form: Literal["csv", "parquet", "json"], sql: Annotated[str, Query()]
-) -> Response:
+def download(asked: Asked, form: SqlForm, sql: Annotated[str, Query()]) -> Response:
     """Download the result of a query as a file."""
-    wanted = SqlQuestion.model_validate({"query": sql, "format": SqlForm(form)})
+    wanted = SqlQuestion.model_validate({"query": sql, "format": form})
     answer = ask(wanted, asked.app, asked.account)
     answer.headers["Content-Disposition"] = f'attachment; filename="answer.{form}"'
     return answer
