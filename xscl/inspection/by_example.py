@@ -21,6 +21,8 @@ from xscl.shredding.nodes import DocumentTree, string_value
 
 MOST = 40
 """Maximum number of shared values, the best first."""
+LEAVES = 300
+"""Leaves of a document that are compared, the first ones: each may share its value with all."""
 
 NEAR, FEWEST_WORDS = 0.6, 3
 """The Jaccard coefficient above which texts are nearly the same, and the least number of words."""
@@ -181,10 +183,10 @@ class _Names:
 
 
 def leaves(tree: DocumentTree) -> Iterator[tuple[Leaf, str]]:
-    """Yield the paths and values of leaves, without empty ones."""
-    for path, item in zip(steps_of(tree), tree.items, strict=True):
-        if leaf_value(item):
-            yield path, string_value(item)
+    """Return the paths and values of the first `LEAVES` leaves, without empty ones."""
+    nodes = zip(steps_of(tree), tree.items, strict=True)
+    filled = ((path, string_value(item)) for path, item in nodes if leaf_value(item))
+    return islice(filled, LEAVES)
 
 
 def _single(tree: DocumentTree) -> dict[Leaf, str]:

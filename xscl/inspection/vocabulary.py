@@ -136,13 +136,13 @@ def vocabulary(store: Store, stream: str) -> Vocabulary:
     return Vocabulary(len(trees), _paths(trees), names)
 
 
-def steps_of(tree: DocumentTree) -> list[tuple[str, ...]]:
-    """Return for each node, in their order, its path: the names of nodes from the root to it."""
+def steps_of(tree: DocumentTree) -> Iterator[tuple[str, ...]]:
+    """Yield for each node, in their order, its path: the names of nodes from the root to it."""
     paths: list[tuple[str, ...]] = []
     for item, parent in zip(tree.items, tree.parents, strict=True):
         above = () if parent < 0 else paths[parent]
         paths.append((*above, name_written(item)))
-    return paths
+        yield paths[-1]
 
 
 def leaf_value(item: Item) -> str:
@@ -168,7 +168,7 @@ def _paths(trees: Iterable[DocumentTree]) -> tuple[SeenPath, ...]:
     documents = Counter[tuple[str, ...]]()
     values: dict[tuple[str, ...], Counter[str]] = {}
     for tree in trees:
-        paths = steps_of(tree)
+        paths = list(steps_of(tree))
         documents.update(set(paths))
         for path, item in zip(paths, tree.items, strict=True):
             counted = values.setdefault(path, Counter())

@@ -13,9 +13,12 @@ from lxml import etree
 from tests.examples import examples
 from xscl import Document, Engine
 from xscl.inspection.by_example import (
+    LEAVES,
+    MOST,
     ExampleSide,
     SharedValue,
     differing,
+    leaves,
     query_for,
     query_of,
     shared,
@@ -61,6 +64,18 @@ def test_shared_values_have_the_same_names_first() -> None:
         SharedValue(("i", "t"), ("o", "t"), "sea", is_exact=False),
         SharedValue(("i", "t"), ("o", "m"), "sea"),
     ]
+
+
+@pytest.mark.parametrize("name", ["k", "k{}"])
+def test_the_first_leaves_of_large_documents_are_compared(name: str) -> None:
+    """Each leaf has the value of all others, so that all pairs would be a thousand million."""
+    many = "".join(f"<{name}>v</{name}>".replace("{}", str(number)) for number in range(40_000))
+    left, right = (tree(f"<i>{many}<t>{text}</t></i>") for text in "ab")
+    found = shared(left, right)
+    assert found[0] == SharedValue(path := ("i", name.format(0)), path, "v")
+    assert len(found) <= MOST
+    assert differing(left, right) == []
+    assert len(list(leaves(left))) == LEAVES
 
 
 def test_leaves_that_differ_occur_once_in_both() -> None:

@@ -13,6 +13,7 @@ from tests.xscl.web.browser import PHONE, WIDE, Browser
 from tests.xscl.web.shown import Shop, parsed
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.feed_poller import PollSettings
+from xscl.web.views.items import NODES
 
 
 def keys(shop: Shop, **asked: str) -> list[str]:
@@ -42,6 +43,15 @@ def test_what_has_no_title_is_called_by_a_value_with_its_name(shop: Shop) -> Non
     (row,) = shop.page("/items", q="504", stream="invoices").xpath("(//h2/a)[1]")
     assert row.text_content() == "id 504"
     assert shop.page(row.get("href")).xpath("string(//h1)") == "id 504"
+
+
+def test_a_page_shows_the_first_elements_of_a_large_document(shop: Shop) -> None:
+    text = f"<r>{'<a>v</a>' * (NODES + 9)}</r>"
+    ok(shop.client.post("/v1/documents/large", params={"id": "large"}, content=text))
+    eventually(lambda: shop.client.get("/document?id=large").status_code == 200)
+    page = shop.page("/document", id="large")
+    assert len(page.xpath("//ol[@class='tree']/li")) == NODES
+    assert "the first 1,000 of 1,010 nodes" in page.text_content()
 
 
 def test_a_match_is_excluded_by_a_condition_that_is_proposed_in_the_editor(shop: Shop) -> None:

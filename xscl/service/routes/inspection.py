@@ -167,8 +167,10 @@ def show_witness(
         found = witness(app.engine, name, app.home.spool)
     nodes = []
     for node in found.nodes:  # the variables are those of all users' queries
-        shown = map(account.shown, node.variables) if account.is_operator else ()
-        nodes.append(node.model_copy(update={"variables": tuple(shown)}))
+        if node.variables:
+            shown = map(account.shown, node.variables) if account.is_operator else ()
+            node = node.model_copy(update={"variables": tuple(shown)})
+        nodes.append(node)
     return answers.Witness(document=account.named(found.document), nodes=tuple(nodes))
 
 

@@ -53,6 +53,8 @@ from xscl.web.views.matches import names_of_subscriptions, read_of
 LIMIT = 50
 NEWEST = 10
 """Number of items on the page of a feed."""
+NODES = 1_000
+"""Number of nodes of a document that its page shows."""
 WINDOWS = (
     *(("1 h", "1 hour"), ("1 d", "1 day"), ("3 d", "3 days"), ("7 d", "7 days")),
     *(("30 d", "30 days"), ("365 d", "1 year")),
@@ -164,7 +166,7 @@ def document(asked: Asked, id: Doc) -> Response:
         found=found,
         one=shown,
         said=Markup(said),
-        nodes=_nodes(shown, found.nodes),
+        nodes=_nodes(shown, found.nodes[:NODES]),
         bound=[node for node in found.nodes if node.variables],
     )
 
@@ -298,14 +300,14 @@ def example(asked: PageRequest, name: str) -> Example:
     part = MatchDocument(
         account.named(known), row["ts"], tree, first, row["given"], number_in(known), feed_title
     )
-    return Example(part.document, part, ExampleSide(stream, steps_of(tree)[0][0]))
+    return Example(part.document, part, ExampleSide(stream, next(steps_of(tree))[0]))
 
 
 def _nodes(one: Example, nodes: Sequence[DocumentNode]) -> list[dict[str, Any]]:
-    """Return each node of a document with its path, and a query for documents with its value."""
+    """Return the first nodes of a document with their paths and queries for their values."""
     tree = one.part.tree
     rows = []
-    for node, leaf, item in zip(nodes, steps_of(tree), tree.items, strict=True):
+    for node, leaf, item in zip(nodes, steps_of(tree), tree.items, strict=False):
         query = query_for(one.side, leaf, leaf_value(item)) if leaf_value(item) else ""
         path = f"{one.side.stream}/{'/'.join(leaf)}"
         rows.append({"node": node, "path": path, "query": query})
