@@ -10,7 +10,7 @@
     ├── StreamsTooDeep        published streams would be made from one another too often
     ├── StreamInUse           others still read the stream
     ├── SqlError              the SQL is no single SELECT, or DuckDB refuses it
-    ├── TooLong               a trial took longer than it may
+    ├── TooLong               a trial or `why` would take longer than it may
     ├── Stopping              the service ends, and takes or answers nothing more
     ├── EvaluationFailed      the joins of a batch cannot be evaluated
     ├── DocumentError         a document cannot be accepted
@@ -128,14 +128,16 @@ class SqlError(XsclError):
 
 
 class TooLong(XsclError):
-    """A trial took longer than it may."""
+    """A trial took longer than it may, or a question about documents would."""
 
     code = "too_long"
 
-    def __init__(self) -> None:
-        super().__init__(
-            "trying the query on all that is kept takes too long", hint="try it on less: since"
-        )
+    def __init__(
+        self,
+        message: str = "trying the query on all that is kept takes too long",
+        hint: str = "try it on less: since",
+    ) -> None:
+        super().__init__(message, hint=hint)
 
 
 class Stopping(XsclError):

@@ -124,21 +124,24 @@ class _Diagnosis:
         return found
 
     def _closest(self, matching: Mapping[int, Sequence[KnownDocument]]) -> Why | None:
-        """Explain the combination of documents with the fewest failing conditions."""
+        """Explain the combination of documents with the fewest failing conditions.
+
+        Return None if that takes too long.
+        """
         best: tuple[tuple[int, int], WhyQuestion] | None = None
         closeness = Closeness(self._asked.query)
-        for at, chosen in enumerate(closeness.combinations(matching)):
-            if at == EXAMINED or (best is not None and time.thread_time() > self._until):
-                break
-            question = replace(self._question(chosen), attempt=lambda _: ())
-            rank = sum(not edge.holds for edge in why(question).edges), at
-            if best is None or rank < best[0]:
-                best = rank, question
-        if best is None:
-            return None
-        documents = dict(enumerate(best[1].documents))
-        chosen = {place: one for place, one in documents.items() if one is not None}
         try:
+            for at, chosen in enumerate(closeness.combinations(matching)):
+                if at == EXAMINED or (best is not None and time.thread_time() > self._until):
+                    break
+                question = replace(self._question(chosen), attempt=lambda _: ())
+                rank = sum(not edge.holds for edge in why(question).edges), at
+                if best is None or rank < best[0]:
+                    best = rank, question
+            if best is None:
+                return None
+            documents = dict(enumerate(best[1].documents))
+            chosen = {place: one for place, one in documents.items() if one is not None}
             question = self._question(chosen)
             return why(*([question.in_own_time()] if question.counts_in_own_time else []), question)
         except TooLong:

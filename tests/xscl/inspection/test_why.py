@@ -8,7 +8,7 @@ import pytest
 
 from tests.examples import MORE
 from xscl import Document, Engine
-from xscl.errors import DocumentError
+from xscl.errors import DocumentError, TooLong
 from xscl.inspection.reasons import Edge, Why
 from xscl.inspection.why import NONE
 from xscl.time_format import choose_zone
@@ -315,6 +315,42 @@ def test_the_values_are_those_of_a_match() -> None:
         if found:
             shown = (near.split("'")[1::2] for _, near in values(answer).values() if near)
             assert tuple(value for pair in shown for value in pair) in found
+
+
+CROSSED = (
+    "S//all->x[./order/id->n][./order/total->t]"
+    " FOLLOWED BY{{{}, 3 h}} S//all->y[./bill/id->m][./bill/sum->a]"
+)
+
+
+@pytest.mark.parametrize(
+    ("predicate", "is_bounded"),
+    [
+        ("n = m AND t != a", True),
+        ("t != a AND n = m", True),
+        ("concat(n, t) = concat(m, a)", True),
+        ("concat(n, t) = concat(m, m) AND concat(t, n) = concat(a, a)", True),
+        ("concat(n, t) = concat(m, '-', a) OR n = a", False),
+        ("number(n) + number(t) > number(m) + number(a) + 1000", False),
+    ],
+)
+def test_the_choices_that_are_tried_are_bounded(
+    predicate: str, is_bounded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An equality looks its partners up; else 24 records of 4 variables are 330,000 choices."""
+    monkeypatch.setattr("xscl.inspection.why.values.CHOICES_MADE", 10_000)
+    rows = " ".join(f"{n}:{n}" for n in range(24))
+    with Engine() as engine:
+        engine.subscribe("q", CROSSED.format(predicate))
+        engine.push([records("d1", 1, "order", "total", rows)])
+        rows = rows if is_bounded else rows.replace(":", ":-")
+        engine.push([records("d2", 2, "bill", "sum", rows)])
+        if is_bounded:
+            assert engine.why("q", "d1", "d2").matched == bool(list(engine.matches("q")))
+            return
+        with pytest.raises(TooLong, match="over 10,000 choices"):
+            engine.why("q", "d1", "d2")
+        assert engine.why("q").closest is None
 
 
 def test_an_answer_to_some_records_is_none_to_the_others() -> None:

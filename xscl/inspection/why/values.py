@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice, product
 from typing import Any, NamedTuple, TypeAlias, assert_never
 
 from cep_core.algebra import number_of
+from xscl.errors import TooLong
 from xscl.inspection.reasons import Edge
 from xscl.language import syntax
 from xscl.language.functions import number
@@ -28,12 +29,14 @@ from xscl.language.scope import here, leaves, rewritten, variables
 from xscl.language.unparse import unparse
 from xscl.language.valuejoin import is_numeric, is_untyped
 from xscl.shredding.automaton.pattern import Pattern
-from xscl.shredding.batch.bind import DOCUMENT, below, bind
+from xscl.shredding.batch.bind import above, bind
 from xscl.shredding.conditions.residual import CompiledOperand, compiled, texts_of, texts_over
 from xscl.shredding.nodes import DocumentTree, Item
 
 CHOICES = 100
 """Maximum number of choices of nodes among which the nearest values are looked for."""
+CHOICES_MADE = 200_000
+"""Maximum number of choices, whole or in part, for one question: some seconds."""
 PAIRS = 1_600
 """Maximum number of pairs of values that are compared."""
 PlacedNode: TypeAlias = tuple[int, int]
@@ -42,11 +45,39 @@ NodeChoice: TypeAlias = Mapping[PlacedNode, int]
 """For each placed node of the patterns, the number of the chosen node in its document."""
 
 
+_Step: TypeAlias = "Callable[[NodeChoice], Iterable[NodeChoice]]"
+"""A function from a choice to the nodes that extend it; it has none for a choice that fails."""
+
+
+@dataclass(frozen=True)
+class OperandValues:
+    """An operand, its variables, and its values over nodes of these."""
+
+    operand: syntax.Operand
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return tuple(variables(self.operand))
+
+    @cached_property
+    def texts(self) -> Callable[[Mapping[str, Item | None]], list[str]]:
+        return texts_over(self.operand)
+
+
 @dataclass(frozen=True)
 class TestedConjunct:
     """A part of a conjunction: a predicate, and the variables that occur in it."""
 
     predicate: syntax.Predicate
+
+    @cached_property
+    def equality(self) -> tuple[OperandValues, OperandValues] | None:
+        """The operands whose equal texts are its only solutions; None if there are others."""
+        match self.predicate:
+            case syntax.Comparison("=", left, right) if not (is_numeric(left) or is_numeric(right)):
+                return OperandValues(left), OperandValues(right)
+            case _:
+                return None
 
     @cached_property
     def test(self) -> CompiledOperand:
@@ -67,6 +98,9 @@ class Choices:
         self._patterns = patterns
         self._trees = trees
         self._bound = {place: bind(patterns[place], tree, {}) for place, tree in trees.items()}
+        self._made = 0
+        self._inside: dict[PlacedNode, dict[int, list[int]]] = {}
+        self._indexes: dict[OperandValues, dict[str, list[NodeChoice]]] = {}
         self._places: dict[str, PlacedNode] = {
             node.variable: (component, number)
             for component, pattern in enumerate(patterns)
@@ -103,67 +137,100 @@ class Choices:
         """Yield the choices of nodes, for the variables of conjuncts and for `names`, that satisfy
         all conjuncts.
 
-        Each choice extends `chosen`, whose nodes stay.
+        Each choice extends `chosen`, whose nodes stay.  Raises TooLong.
         """
-        order, tests = self._order(conjuncts, chosen or {}, names)
-        yield from self._complete(dict(chosen or {}), order, tests, 0)
+        yield from self._complete(chosen or {}, self._steps(conjuncts, chosen or {}, names), 0)
 
-    def _order(
+    def _steps(
         self, conjuncts: Sequence[TestedConjunct], chosen: NodeChoice, names: Sequence[str]
-    ) -> tuple[list[PlacedNode], list[list[TestedConjunct]]]:
-        """Return the pattern nodes to bind, in order, and at n the conjuncts to test after n.
+    ) -> list[_Step]:
+        """Return the steps from a choice to those of `of`: equalities come first, `names` last."""
+        steps: list[_Step] = []
+        known = set(chosen)
+        for conjunct in sorted(conjuncts, key=lambda one: one.equality is None):
+            if conjunct.equality is None:
+                steps += self._nodes(conjunct.variables, known)
+            else:
+                first, second = conjunct.equality
+                steps += self._nodes(first.names, known)
+                if known.isdisjoint(places := list(self._chains(second.names))):
+                    known.update(places)
+                    steps.append(partial(self._partners, first, second))
+                steps += self._nodes(second.names, known)
+            steps.append(partial(self._tested, conjunct))
+        return [*steps, *self._nodes(names, known)]
 
-        Nodes in `chosen` are left out; those of the variables `names` come last.
-        """
-        order: list[PlacedNode] = []
-        tests: dict[int, list[TestedConjunct]] = {}
-        for conjunct in conjuncts:
-            order.extend(self._needed(conjunct.variables, {*chosen, *order}))
-            tests.setdefault(len(order), []).append(conjunct)
-        order.extend(self._needed(names, {*chosen, *order}))
-        return order, [tests.get(done, []) for done in range(len(order) + 1)]
+    def _nodes(self, names: Sequence[str], known: set[PlacedNode]) -> Iterator[_Step]:
+        """Yield a step for each pattern node of variables that is not in `known`, and add it."""
+        for place in self._chains(names):
+            if place not in known:
+                known.add(place)
+                yield partial(self._bindings, place)
 
-    def _needed(self, names: Sequence[str], known: set[PlacedNode]) -> Iterator[PlacedNode]:
-        """Yield the pattern nodes to bind for the variables `names`, upper ones first.
-
-        Those in `known` are left out; the others are added to it.
-        """
+    def _chains(self, names: Sequence[str]) -> Iterator[PlacedNode]:
+        """Yield the pattern nodes from the root to each of some variables, upper ones first."""
         for name in names:
             component, number = self._places[name]
             if component in self._trees:
                 for node in self._patterns[component].chain(number):
-                    if (component, node) not in known:
-                        known.add((component, node))
-                        yield component, node
+                    yield component, node
 
     def _complete(
-        self,
-        choice: dict[PlacedNode, int],
-        order: Sequence[PlacedNode],
-        tests: Sequence[Sequence[TestedConjunct]],
-        done: int,
+        self, choice: NodeChoice, steps: Sequence[_Step], done: int
     ) -> Iterator[NodeChoice]:
-        for conjunct in tests[done]:
-            nodes = {name: self.item(choice, name) for name in conjunct.variables}
-            if not conjunct.test.holds(nodes):
-                return
-        if done == len(order):
-            yield dict(choice)
+        if done == len(steps):
+            yield choice
             return
-        for node in self._below(choice, order[done]):
-            choice[order[done]] = node
-            yield from self._complete(choice, order, tests, done + 1)
-        choice.pop(order[done], None)
+        for more in steps[done](choice):
+            self._made += 1
+            if self._made > CHOICES_MADE:
+                raise TooLong(
+                    f"the documents have over {CHOICES_MADE:,} choices of nodes to test",
+                    hint="ask about documents with fewer records",
+                )
+            yield from self._complete({**choice, **more}, steps, done + 1)
 
-    def _below(self, choice: NodeChoice, place: PlacedNode) -> list[int]:
+    def _tested(self, conjunct: TestedConjunct, choice: NodeChoice) -> Sequence[NodeChoice]:
+        """Return a choice unchanged if it satisfies a conjunct."""
+        return [{}] if conjunct.test.holds(self._chosen(choice, conjunct.variables)) else []
+
+    def _bindings(self, place: PlacedNode, choice: NodeChoice) -> Iterator[NodeChoice]:
+        """Yield each node to which a node of a pattern can be bound."""
+        return ({place: node} for node in self._below(choice, place))
+
+    def _partners(
+        self, first: OperandValues, second: OperandValues, choice: NodeChoice
+    ) -> Iterator[NodeChoice]:
+        """Yield the nodes for which the second operand has a value that the first one has."""
+        index = self._indexes.get(second)
+        if index is None:
+            index = self._indexes[second] = {}
+            for row in self.of((), names=second.names):
+                for text in second.texts(self._chosen(row, second.names)):
+                    index.setdefault(text, []).append(row)
+        for text in dict.fromkeys(first.texts(self._chosen(choice, first.names))):
+            yield from index.get(text, ())
+
+    def _chosen(self, choice: NodeChoice, names: Sequence[str]) -> dict[str, Item | None]:
+        """Return the nodes of variables in a choice."""
+        return {name: self.item(choice, name) for name in names}
+
+    def _below(self, choice: NodeChoice, place: PlacedNode) -> Sequence[int]:
         """Return the numbers of the nodes that a node of a pattern, `place`, can be bound to.
 
         They lie below the node that `choice` has for the parent of `place`.
         """
         component, number = place
-        tree, node = self._trees[component], self._patterns[component].nodes[number]
-        upper = DOCUMENT if node.parent is None else {choice[component, node.parent]}
-        return sorted(below(tree, node.step, self._bound[component][number], upper))
+        node, bound = self._patterns[component].nodes[number], self._bound[component]
+        if node.parent is None:
+            return bound[number]
+        inside = self._inside.get(place)
+        if inside is None:  # one pass for all parents
+            inside = self._inside[place] = {parent: [] for parent in bound[node.parent]}
+            for lower in bound[number]:
+                for parent in inside.keys() & above(self._trees[component], node.step, (lower,)):
+                    inside[parent].append(lower)
+        return inside[choice[component, node.parent]]
 
     # -- Predicates ------------------------------------------------------------------------
 
@@ -224,8 +291,7 @@ class Choices:
             if len(names) > 1:
                 texts = texts_over(operand)
                 rows = islice(self.of((), chosen, names), CHOICES)
-                items = ({name: self.item(row, name) for name in names} for row in rows)
-                return [text for one in items for text in texts(one)]
+                return [text for row in rows for text in texts(self._chosen(row, names))]
             read = texts_of(rewritten(operand, here))
             if not names:
                 return read("")
