@@ -26,6 +26,8 @@ UNPACKED = 1 << 30
 SIP = 1 << 24
 """The most bytes read from an archive at once; it must be above the limit of a file."""
 
+NOT_REGULAR = "file_unreadable: it is not a regular file"
+
 _OPEN: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
 _ZIP = b"PK\x03\x04"
 _BROKEN = (
@@ -102,8 +104,8 @@ def _checked(name: str, body: bytes, limit: int) -> FileContent:
     return FileContent(name, body)
 
 
-_Members: TypeAlias = Iterator[tuple[str, Callable[[], Any]]]
-"""The names of files in an archive, each with a function that opens the file."""
+_Members: TypeAlias = Iterator[tuple[str, Callable[[], Any] | None]]
+"""The names in an archive, each with a function that opens the file; None for a link or a pipe."""
 
 
 def _in_zip(stream: IO[bytes]) -> _Members:
@@ -114,12 +116,12 @@ def _in_zip(stream: IO[bytes]) -> _Members:
 
 
 def _in_tar(stream: IO[bytes]) -> _Members:
-    """The regular files of a tar archive, in its order: sorting would unpack it twice."""
+    """The files of a tar archive, in its order: sorting would unpack it twice."""
     unpacked: Any = _Bounded(stream)
     with tarfile.open(fileobj=unpacked, mode="r:") as archive:
         for info in archive:
-            if info.isreg():
-                yield info.name, partial(archive.extractfile, info)
+            if not info.isdir():
+                yield info.name, partial(archive.extractfile, info) if info.isreg() else None
 
 
 class _Bounded:
@@ -153,6 +155,9 @@ def _members(name: str, files: _Members, limit: int) -> Iterator[FileContent]:
         if any(part.startswith(".") for part in inner.split("/") if part not in (".", "..")):
             continue
         where = f"{name}!{inner}"
+        if opened is None:
+            yield FileContent(where, reason=NOT_REGULAR)
+            continue
         try:
             with opened() as member:
                 body = member.read(limit + 1)

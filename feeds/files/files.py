@@ -99,7 +99,7 @@ def read(
             if path.is_dir() and file.is_symlink() and not _is_below(file, path):
                 reason = "file_outside: the link leads out of the directory"
             elif not file.is_file():
-                reason = "file_unreadable: it is not a regular file"
+                reason = archives.NOT_REGULAR
             else:
                 time = file.stat().st_mtime_ns // 1000 if at is None else at
                 yield from _documents(name, file, _Request(streams, time, native, fault))

@@ -10,7 +10,7 @@ import lzma
 import os
 import tarfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import count
 from pathlib import Path
 
@@ -317,16 +317,17 @@ def zipped(files: dict[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
-def tarred(files: dict[str, bytes], mode: str) -> bytes:
+def tarred(files: dict[str, bytes], mode: str, others: Mapping[str, bytes] | None = None) -> bytes:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode=mode) as archive:  # type: ignore[call-overload]  # any mode
         for name, body in files.items():
             info = tarfile.TarInfo(name)
             info.size = len(body)
             archive.addfile(info, io.BytesIO(body))
-        link = tarfile.TarInfo("link")
-        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
-        archive.addfile(link)
+        for name, kind in (others or {}).items():
+            other = tarfile.TarInfo(name)
+            other.type, other.linkname = kind, "/etc/passwd"
+            archive.addfile(other)
     return buffer.getvalue()
 
 
@@ -341,7 +342,7 @@ FILES = {
 
 @pytest.mark.parametrize("kind", ["zip", "w", "w:gz", "w:bz2", "w:xz"])
 def test_archives(tmp_path: Path, kind: str) -> None:
-    body = zipped(FILES) if kind == "zip" else tarred(FILES, kind)
+    body = zipped(FILES) if kind == "zip" else tarred(FILES, kind, {"d": tarfile.DIRTYPE})
     found = documents(write(tmp_path / "pack", body))
     assert {document.id for document in found} == {
         "pack!a.xml",
@@ -352,6 +353,16 @@ def test_archives(tmp_path: Path, kind: str) -> None:
         "pack!d/lines.jsonl:2",
     }
     assert [path.name for path in tmp_path.iterdir()] == ["pack"]
+
+
+def test_what_is_no_file_in_an_archive_is_named(tmp_path: Path) -> None:
+    """It is named in a directory, too."""
+    others = {"link": tarfile.SYMTYPE, "hard": tarfile.LNKTYPE, "pipe": tarfile.FIFOTYPE}
+    body = tarred({"a.xml": b"<a/>"}, "w:gz", {**others, ".link": tarfile.SYMTYPE})
+    document, *left_out = every(write(tmp_path / "pack", body))
+    assert document.id == "pack!a.xml"
+    reason = "file_unreadable: it is not a regular file"
+    assert left_out == [RejectedFile("S", f"pack!{name}", reason) for name in others]
 
 
 @pytest.mark.parametrize("packed", [gzip.compress, bz2.compress, lzma.compress])
