@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from xscl.cli.connection import opened
-from xscl.cli.options import DATA, Call, Data, Json, argument, home, option
+from xscl.cli.options import DATA, Call, Data, Json, argument, home, not_standard, option
 from xscl.cli.output import UsageError, answer, warn
 from xscl.cli.progress import Quiet, working
 from xscl.engine.backup import Backup
@@ -20,7 +20,7 @@ from xscl.time_format import to_second
 
 def backup(
     call: Call,
-    file: Path = argument("The file to write.", "FILE"),
+    file: Path = argument("The file to write.", "FILE", callback=not_standard),
     quiet: Quiet = False,
 ) -> None:
     """Write everything that is kept to one file: the store, and what waits in the spool.

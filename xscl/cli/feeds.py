@@ -29,6 +29,7 @@ from xscl.cli.options import (
     command_group,
     file_bytes,
     file_text,
+    not_standard,
     option,
 )
 from xscl.cli.output import (
@@ -118,7 +119,9 @@ def import_(
 @app.command()
 def export(
     place: Place,
-    file: Path | None = argument("The file to write; standard output if left out."),
+    file: Path | None = argument(
+        "The file to write; standard output if left out.", callback=not_standard
+    ),
     tag: str | None = option("Only the feeds with this tag."),
     secrets: bool = option("Write addresses that look secret, too."),
 ) -> None:

@@ -274,6 +274,14 @@ def file_bytes(path: Path, limit: int = -1) -> bytes:
         raise _unreadable(str(path), error) from None
 
 
+def not_standard(file: Path | None) -> Path | None:
+    """Return the file that a command writes; raises UsageError for `-`, which stands for input."""
+    if str(file) == "-":
+        hint = "name a file; ./- is one of this name"
+        raise UsageError("- is standard input, and no file to write", hint=hint)
+    return file
+
+
 def query_text(argument: str) -> str:
     """Return the text of a query: the argument, or after an @ the contents of a file."""
     if not argument.startswith("@"):

@@ -13,7 +13,16 @@ from typing import Annotated, TypeAlias
 
 from xscl.cli.connection import opened, subscriptions_like
 from xscl.cli.match_text import Format, Jsonl, MatchFormat, writer
-from xscl.cli.options import Call, Place, Timezone, Verbose, argument, option, query_text
+from xscl.cli.options import (
+    Call,
+    Place,
+    Timezone,
+    Verbose,
+    argument,
+    not_standard,
+    option,
+    query_text,
+)
 from xscl.cli.output import answer, warn
 from xscl.cli.progress import Quiet, working
 from xscl.cli.query_options import refuse_bare_duration, refuse_bare_windows, warn_of_unseen_names
@@ -114,7 +123,7 @@ def explain(
     call: Call,
     query: Subject,
     show_sql: bool = option("Show the template's SQL.", flags="--sql"),
-    svg: Path | None = option("Draw the join graph to this file.", "FILE"),
+    svg: Path | None = option("Draw the join graph to this file.", "FILE", callback=not_standard),
 ) -> None:
     """Show how a query is evaluated: join graph, template, sharing, windows, state kept.
 

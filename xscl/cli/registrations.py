@@ -11,7 +11,18 @@ from tempfile import TemporaryDirectory
 import typer
 
 from xscl.cli.connection import opened, refuse_token, running_service
-from xscl.cli.options import DATA, Call, Data, Json, Place, argument, file_bytes, home, option
+from xscl.cli.options import (
+    DATA,
+    Call,
+    Data,
+    Json,
+    Place,
+    argument,
+    file_bytes,
+    home,
+    not_standard,
+    option,
+)
 from xscl.cli.output import UsageError, answer, warn
 from xscl.cli.progress import Quiet, progress
 from xscl.cli.service import OpenedService
@@ -130,7 +141,7 @@ def _wrong(done: int, part: Sequence[ImportRow], error: XsclError) -> XsclError:
 
 
 def export(
-    file: Path = argument("The file to write.", "FILE"),
+    file: Path = argument("The file to write.", "FILE", callback=not_standard),
     backup: Path | None = option("The store of this backup, in place of DIR's.", "FILE"),
     data: Data = DATA,
     as_json: Json = False,

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from xscl.cli.connection import opened
-from xscl.cli.options import Call, argument, option, query_text
+from xscl.cli.options import Call, argument, not_standard, option, query_text
 from xscl.cli.output import UsageError, clean, table
 from xscl.plurals import counted
 
@@ -41,7 +41,7 @@ def sql(
     form: Annotated[
         SqlFormat, option("How to write the answer.", flags="--format")
     ] = SqlFormat.TABLE,
-    output: Path | None = option("Write to this file.", flags="--output -o"),
+    output: Path | None = option("Write to this file.", flags="--output -o", callback=not_standard),
 ) -> None:
     """Run one SELECT over the witness relations and all other public tables.
 

@@ -69,6 +69,10 @@ WRONG = {
     f"{RUN} --conf spark.ui.enabled": "is not of the form NAME=VALUE",
     f"{RUN} --buckets 0": "--buckets",
 }
+WRONG |= dict.fromkeys(
+    ("export -", "backup -", "feeds export -", "sql 'SELECT 1' -o -", "explain S//a --svg -"),
+    "- is standard input, and no file to write\nhint: name a file",
+)
 FAILING = {
     "try pear": "hint: did you mean 'pair'?",
     "why pear d1 d2": "hint: did you mean 'pair'?",
