@@ -174,10 +174,40 @@ def test_a_match_of_instants_alone_has_no_documents_in_sql(engine: xscl.Engine) 
     engine.subscribe("block", BLOCK)
     engine.push(INVOICES)
     (match,) = engine.matches("block")
-    (row,) = engine.sql("SELECT documents, docids FROM matches").to_pylist()
-    assert row == {"documents": list(match.documents), "docids": list(match.names)}
+    (row,) = engine.sql("SELECT documents, docids, history FROM matches").to_pylist()
+    assert row == {"documents": [], "docids": [], "history": False}
     assert match.documents == ()
     assert match.id not in history_summary([match], "30 d")
+
+
+@pytest.mark.parametrize("history", [True, False])
+def test_sql_says_of_a_match_what_it_says_itself(engine: xscl.Engine, history: bool) -> None:
+    """Rows of events have no documents; with an instant or over time they are no history."""
+    engine.stream("S", attributes={"k": str})
+    calendar = "AT '* * * * * *'"
+    queries = {
+        "row": ("SELECT * FROM S", "cel"),
+        "run": ("EVENT SEQ(S a, S b) WHERE a.k = b.k WITHIN 9 s", "sase"),
+        "instant": (f"SELECT * FROM {calendar}", "cel"),
+        "pair": (f"SELECT * FROM S NEXT {calendar}", "cel"),
+        "document": (f"S//i->a JOIN{{9 s}} {calendar}->t", "xscl"),
+        "alone": (f"{calendar}->t JOIN{{0 s TO 1 s}} S//i->a ELSE", "xscl"),
+        "documents": ("S//i[./k->a] FOLLOWED BY{a = b, 9 s} S//i[./k->b]", "xscl"),
+    }
+    for name, (query, language) in queries.items():
+        engine.subscribe(name, query, language=language)
+    for number in range(4):
+        xml = f"<i><k>{number % 2}</k></i>".encode()
+        engine.push(xscl.Document("S", f"d{number}", number * SECOND, xml, history=history))
+    engine.flush()
+    rows = engine.sql("SELECT * FROM matches").to_pylist()
+    told = [(row["subscription"], row["docids"], row["history"]) for row in rows]
+    matches = list(engine.matches())
+    assert told == [(one.subscription, list(one.names), one.history) for one in matches]
+    assert {one.subscription for one in matches} == queries.keys()
+    assert {name for name, _, is_history in told if is_history} == (
+        {"row", "document", "alone", "documents"} if history else set()
+    )
 
 
 def instant_in(match: Match, name: str) -> str:

@@ -191,23 +191,31 @@ RELATIONS = (
     WITH made AS (
         SELECT doc, coalesce(list(id ORDER BY place) FILTER (id IS NOT NULL), []) AS docids,
             coalesce(list(posted ORDER BY place) FILTER (id IS NOT NULL), []) AS ids,
-            bool_and(coalesce(d_history, true)) AS history
+            bool_and(d_history) AS history
         FROM (
             SELECT c.doc, d.id, {_POSTED} AS posted, d.history AS d_history, c.place FROM (
-                SELECT doc, unnest(sources) AS source, generate_subscripts(sources, 1) AS place
-                FROM (
-                    SELECT doc, CASE WHEN len(docs) > 0 THEN docs ELSE bases END AS sources
-                    FROM state.composite)) c
+                SELECT doc, unnest(docs) AS source, generate_subscripts(docs, 1) AS place
+                FROM state.composite) c
             LEFT JOIN state.document d ON d.doc = c.source)
         GROUP BY doc),
     part AS (
         SELECT doc, [id] AS docids, [{_POSTED}] AS ids, history FROM state.document
-        UNION ALL SELECT doc, docids, ids, history FROM made)
+        UNION ALL SELECT doc, docids, ids, history FROM made
+        UNION ALL SELECT c.doc, [], [], c.start = c.ts AND d.history
+        FROM state.composite c LEFT JOIN state.document d ON d.doc = c.bases[1]
+        WHERE len(c.docs) = 0),
+    timed AS (
+        SELECT number FROM (
+            SELECT number, language, reads FROM state.subscription
+            UNION ALL SELECT number, language, reads FROM state.retired)
+        WHERE language <> 'xscl' AND contains(array_to_string(reads, ''), ' '))
     SELECT m.position, m.name AS subscription,
         CASE WHEN m.doc1 = m.doc2 THEN p1.ids ELSE list_concat(p1.ids, p2.ids) END AS documents,
         CASE WHEN m.doc1 = m.doc2 THEN p1.docids ELSE list_concat(p1.docids, p2.docids) END
             AS docids,
-        m.ts AS timestamp, p1.history AND p2.history AS history
+        m.ts AS timestamp,
+        coalesce(least(p1.history, p2.history), false)
+            AND m.number NOT IN (SELECT number FROM timed) AS history
     FROM ({KEPT_MATCHES}) m JOIN part p1 ON p1.doc = m.doc1 JOIN part p2 ON p2.doc = m.doc2""",
     ),
     Relation(

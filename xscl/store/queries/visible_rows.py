@@ -54,14 +54,14 @@ def visible_rows(store: Store, number: int) -> dict[str, pa.Table]:
         **{
             table: (
                 "SELECT number, name, query, template, qid, since, is_distinct, updates, publish,"
-                f" language, version, after, until, key, stories FROM state.{table}"
+                f" reads, language, version, after, until, key, stories FROM state.{table}"
                 f" WHERE {_own('name', number)} ORDER BY number"
             )
             for table in ("subscription", "retired")
         },
         "result": results,
         "composite": (
-            "SELECT doc, docs, bases, ts, first, version FROM state.composite WHERE doc IN"
+            "SELECT doc, docs, bases, start, ts, first, version FROM state.composite WHERE doc IN"
             f" (SELECT doc1 FROM ({results}) UNION SELECT doc2 FROM ({results}))"
         ),
         "rejected": (
