@@ -275,7 +275,7 @@ class EngineCatalog:
                 return (name,)
             names = subscriptions.dependents(name) if cascade else (name,)
             if not cascade:
-                subscriptions.refuse_orphans(name)
+                subscriptions.refuse_orphans(name, ", or all at once with cascade (--cascade)")
             with self._transactions.change() as state:
                 ordered = any(state.subscriptions[one].ordered for one in names)
                 for one in names:

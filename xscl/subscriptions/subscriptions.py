@@ -588,8 +588,11 @@ class Subscriptions:
             levels.append(level)
         return levels
 
-    def refuse_orphans(self, name: str) -> None:
-        """Raise StreamInUse if the stream that a subscription alone publishes has readers."""
+    def refuse_orphans(self, name: str, others: str = "") -> None:
+        """Raise StreamInUse if the stream that a subscription alone publishes has readers.
+
+        `others` ends the hint: what the caller can do besides.
+        """
         subscription = self[name]
         stream = subscription.publish
         if stream is None or len(self.publishers(stream)) > 1:
@@ -599,7 +602,7 @@ class Subscriptions:
             raise StreamInUse(
                 f"{subscription.name!r} publishes the stream {stream!r}, which"
                 f" {', '.join(map(repr, readers))} still reads",
-                hint="unsubscribe the readers first, or all at once with cascade (--cascade)",
+                hint=f"unsubscribe the readers first{others}",
             )
 
     def ordered_streams(self) -> set[str]:

@@ -87,6 +87,13 @@ def test_a_refused_edit_changes_nothing(engine: xscl.Engine) -> None:
         with pytest.raises(refused):
             engine.edit(name, query, rename=rename)
         assert engine.subscriptions == before
+    for way, hint in (
+        (lambda: engine.edit("published", "S//a->x"), "unsubscribe the readers first"),
+        (lambda: engine.unsubscribe("published"), "unsubscribe the readers first, or all at once"),
+    ):
+        with pytest.raises(StreamInUse) as told:
+            way()
+        assert str(told.value.hint).partition(" with cascade")[0] == hint
     engine.edit("published", "SELECT <p>{x}</p> FROM S//a[./t]->x PUBLISH P")
     assert [one.subscription for one in engine.push(document(9))].count("reader") == 1
 
