@@ -36,7 +36,16 @@ from xscl.language.faults import fault
 from xscl.language.grammar import admit
 from xscl.language.parser import parse
 from xscl.language.scope import here, rewritten, variables
-from xscl.language.syntax import Call, Exists, Operand, Predicate, Query, Step, VariablePath
+from xscl.language.syntax import (
+    Call,
+    Constant,
+    Exists,
+    Operand,
+    Predicate,
+    Query,
+    Step,
+    VariablePath,
+)
 from xscl.language.unparse import unparse
 from xscl.language.valuejoin import Disjunct
 from xscl.shredding.automaton.pattern import Pattern, pattern
@@ -66,16 +75,21 @@ class GraphSide:
     def label(self, number: int) -> str:
         """Return the readable label of a node: its variable, its operand, or its step."""
         if self.pattern is None:
-            return unparse(_compared(self.leaves[number - 1][1])) if number else "(composite)"
+            return _written(self.leaves[number - 1][1]) if number else "(composite)"
         node = self.pattern.nodes[number]
         if node.step.derived is not None:
             derived = _compared(node.step.derived)
             if derived == VariablePath("") and node.parent is not None:
                 return self.label(node.parent)
-            return unparse(derived)
+            return _written(derived)
         if node.variable is not None and not node.variable.startswith("$"):
             return node.variable
         return ("@" if node.step.attribute else "") + (node.step.test.local or "*")
+
+
+def _written(operand: Operand) -> str:
+    """Return the text of an operand; the constant of a join without an equality is `(any)`."""
+    return "(any)" if operand == Constant("") else unparse(_compared(operand))
 
 
 def _compared(operand: Operand) -> Operand:

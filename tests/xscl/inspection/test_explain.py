@@ -98,3 +98,10 @@ def test_each_column_of_each_relation_has_a_meaning() -> None:
     assert MEANINGS.keys() <= used
     assert meaning("R_T_1", "var12") == meaning("R_bin", "var1")
     assert meaning("documents", "nothing") == ""
+
+
+@pytest.mark.parametrize("right", ["S//b->y", "AT '0 9 * * *'->t", "(S//b NEXT S//c)"])
+def test_a_join_without_an_equality_shows_no_constants(engine: xscl.Engine, right: str) -> None:
+    text = engine.explain(f"S//a->x JOIN{{9 h}} {right}")
+    assert "(any) = (any)" in text
+    assert '"" = ""' not in text
