@@ -118,6 +118,7 @@ SAME = [
     (0, ["sql", "SELECT sum(i) AS s, 1.5::DECIMAL(4,2) AS d, NULL AS n FROM range(4) r(i)"]),
     (0, ["sql", "SELECT 1 AS a, 2 AS a, 3 AS A, {'d': [DATE '2026-01-02']} AS n", "--json"]),
     (0, ["sql", "SELECT INTERVAL 36 HOUR AS i, [0.5] AS l"]),
+    (0, ["sql", "SELECT TIMETZ '10:00:00+02' AS t, '0101'::BIT AS b, [TIMETZ '10:00:00+02'] AS l"]),
     (0, ["sql", "SELECT DATE 'infinity' AS i, TIMESTAMP '20000-01-02' AS t, 1 AS a"]),
     (0, ["sql", "SELECT * FROM relations"]),
     (0, ["stream", "list", "--json"]),

@@ -60,6 +60,9 @@ class Relation:
 LENT = ("batch_binding", "batch_times", "vj1", "vj2", "reading", "known_stream", "match_values")
 """The tables in memory that relations read: of the last push, of streams, of matches' values."""
 
+_AS_TEXT = re.compile(r"TIME WITH TIME ZONE|\bBIT\b")
+"""Types that Arrow lacks: it would have no zone, and bytes in place of bits."""
+
 _READ = re.compile(r"\b(?:FROM|JOIN) (\w+)\b(?!\.)")
 _TIME = "microseconds since 1970-01-01 UTC"
 _VARIABLE = "a variable by its canonical definition, `stream//path`"
@@ -491,4 +494,7 @@ def answer(
             connection.register("kept_public", kept_public(public))
         for one in shown:
             connection.execute(one.view)
-        return connection.sql(query).to_arrow_table()
+        found = connection.sql(query)
+        columns = enumerate(map(str, found.types), 1)
+        parts = [f"#{at}::VARCHAR" if _AS_TEXT.search(kind) else f"#{at}" for at, kind in columns]
+        return found.project(", ".join(parts)).to_arrow_table().rename_columns(found.columns)
