@@ -237,7 +237,7 @@ def messages_of(
     matches: Iterable[Match], *, grouped: bool = True, html: bool = False
 ) -> Iterator[Message]:
     """Group matches of one subscription, given in order of position, into messages."""
-    for _, group in groupby(matches, key=documents_of if grouped else _alone):
+    for _, group in groupby(matches, key=_group_of if grouped else _alone):
         for part in in_messages(list(group)):
             shown = entry_html(part) if html else ""
             yield replace(message_of(part), html=shown)
@@ -257,9 +257,9 @@ def whole_groups(matches: Sequence[Match]) -> Sequence[Match]:
     """
     if not matches:
         return matches
-    last = documents_of(matches[-1])
+    last = _group_of(matches[-1])
     begin = next(
-        (at for at in range(len(matches) - 1, -1, -1) if documents_of(matches[at]) != last), -1
+        (at for at in range(len(matches) - 1, -1, -1) if _group_of(matches[at]) != last), -1
     )
     full = (len(matches) - begin - 1) // TOGETHER * TOGETHER
     return matches[: begin + 1 + full]
@@ -327,9 +327,20 @@ def _of_owner(one: DocumentSource) -> DocumentSource:
     return replace(one, document=owner_name(one.document), stream=owner_name(one.stream))
 
 
-def documents_of(match: Match) -> tuple[str, ...]:
-    """Return the grouping key of a match: its documents, or its id if it has none."""
-    return match.names or (match.id,)
+def found_together(match: Match) -> tuple[str, ...]:
+    """Return the same value for all matches of a message, empty for a match without documents.
+
+    They are found at once: matches of the same documents may end at several times, for a document
+    that is alone on both sides of ELSE, several instants or runs, and be sent one by one.
+    """
+    if not match.names:
+        return ()
+    instants = (at or "" for _, at in match.instants)
+    return (str(match.version), str(match.t1), *match.by_block, *instants)
+
+
+def _group_of(match: Match) -> tuple[str, ...]:
+    return found_together(match) or (match.id,)
 
 
 def _alone(match: Match) -> str:

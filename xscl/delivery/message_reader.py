@@ -13,6 +13,7 @@ from typing import Protocol
 
 from xscl.delivery.message import (
     Message,
+    found_together,
     in_messages,
     messages_of,
     whole_groups,
@@ -129,8 +130,8 @@ def _in_messages(run: Sequence[Match]) -> Iterator[Sequence[Match]]:
 
 
 def result_of(match: Match) -> tuple[str, ...]:
-    """Return the names of a match's documents, or its position if there are none.
+    """Return `found_together` of a match, or its position if it has no documents.
 
     Matches with the same value follow one another, and a page never ends between them.
     """
-    return match.names or (str(match.position),)
+    return found_together(match) or (str(match.position),)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 
 import pytest
 
@@ -13,7 +14,9 @@ from xscl.delivery.cards import Card, CardValue, shown
 from xscl.delivery.channels.mail import mail_of
 from xscl.delivery.endpoint import Ntfy, Slack
 from xscl.delivery.message import CUT, LARGEST, TOGETHER, message_of, messages_of
+from xscl.delivery.message_reader import following, latest
 from xscl.subscriptions.match import Match
+from xscl.time_format import UNITS
 from xscl.web.gallery import all_found
 
 EACH = "S//item//a->x FOLLOWED BY{x=y, 1 d} S//item//a->y"
@@ -34,6 +37,43 @@ def test_matches_of_the_same_documents_are_messages_of_a_hundred() -> None:
     sizes = [len(one.matches) for one in messages_of(found)]
     assert sum(sizes) == len(found) == 256
     assert sizes == [TOGETHER, TOGETHER, 56]
+
+
+PRICES = "S//a[./k->k][./p->p]"
+
+
+@pytest.mark.parametrize(
+    ("query", "repeated"),
+    [
+        ("S//a->x[./k->k] JOIN{-1 h TO 2 h} S//a->y[./k->m] ELSE", True),
+        (f"{PRICES} LONGEST FOLD{{$2.k = $.k, $2.p > $.p}} {PRICES}", True),
+        ("S//a->x JOIN{90 min} AT '0 * * * *'->t", True),
+        ("S//a[./k->k] FOLLOWED BY{k = m, 3 h} S//a[./k->m]", False),
+        ("AT '0 1 * * *'->t NOT FOLLOWED BY{1 min} S//b", False),
+    ],
+)
+def test_readers_have_the_messages_that_were_sent_one_by_one(query: str, repeated: bool) -> None:
+    """Matches of the same documents that end at several times are several messages for all."""
+    rows = ((1, "12", 1), (2, "12", 2), (3, "1", 0), (4, "2", 0), (7, "3", 0))
+    with xscl.Engine() as engine:
+        engine.subscribe("q", query)
+        sent: list[str] = []
+        after = 0
+        for minute in range(0, 720, 15):
+            for hour, keys, price in rows:
+                if hour * 60 == minute:
+                    leaves = "".join(f"<k>{key}</k>" for key in keys)
+                    xml = f"<a>{leaves}<p>{price}</p></a>".encode()
+                    engine.push(Document("S", f"d{hour}", minute * UNITS["min"], xml))
+            engine.advance(minute * UNITS["min"] + 1)
+            page = following(engine.log, "q", after)
+            sent += [one.id for one in page.messages]
+            after = page.end
+        read = latest(partial(engine.log.page, "q", newest_first=True), 50)
+        assert [group[0].id for group in read.groups] == sent[::-1]
+        assert [one.id for one in following(engine.log, "q", 0).messages] == sent
+        names = [group[0].names for group in read.groups]
+        assert (len(set(names)) < len(names)) == repeated
 
 
 @pytest.mark.parametrize("size", [10, LARGEST])
