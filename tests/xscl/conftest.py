@@ -14,8 +14,10 @@ from tests import waiting
 from tests.xscl.delivery.receiver import Receiver, receiving
 from tests.xscl.polling.scripted import Server, serving
 from xscl import Engine
+from xscl.cli import in_process
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.service import subscribing
+from xscl.service.routes import feeds
 from xscl.service.sql import sql_service
 from xscl.service.sql.limits import Limits
 from xscl.store.store import Store
@@ -27,6 +29,9 @@ PATIENT = 60.0
 Questions run at a lower priority, so that six busy processes leave them a fiftieth of a core.
 """
 
+FIRST_ANSWER = 50.0
+"""Seconds for the first answer of a feed; a user has it polled again after a minute at least."""
+
 
 @pytest.fixture(scope="session", autouse=True)
 def patient_answers() -> Iterator[None]:
@@ -35,6 +40,8 @@ def patient_answers() -> Iterator[None]:
         patch.setattr(sql_service, "Limits", partial(Limits, seconds=PATIENT))
         patch.setattr(subscribing, "PATIENCE", waiting.PATIENCE)
         patch.setattr(editing, "COUNTING", waiting.PATIENCE)
+        patch.setattr(feeds, "FIRST_ANSWER", FIRST_ANSWER)
+        patch.setattr(in_process, "FIRST_ANSWER", FIRST_ANSWER)
         yield
 
 

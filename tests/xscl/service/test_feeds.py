@@ -331,10 +331,9 @@ ANSWERS = {
 def refusing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fed]:
     """Its server has what is no feed."""
     home = DataDirectory(tmp_path_factory.mktemp("asked") / "data")
-    with feeding(home) as fed, pytest.MonkeyPatch.context() as patch:
+    with feeding(home) as fed:
         for path, (answer, _) in ANSWERS.items():
             fed.server.says(path, answer)
-        patch.setattr("xscl.service.routes.feeds.FIRST_ANSWER", PATIENCE)
         yield fed
 
 
