@@ -49,7 +49,14 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ["TZ"] = "UTC"
 time.tzset()
 
-os.environ.setdefault("XSCL_PORT", "0")  # services of tests that run beside one another
+# The settings of whoever runs the tests, by the environment or a file, are none of the tests.
+OF_TESTS = {
+    f"XSCL_{one}" for one in ("EXAMPLES", "REQUIRE_SHARED_DATA", "SAMPLES", "SEEDS", "SOAK")
+}
+for _name in {one for one in os.environ if one.startswith("XSCL_")} - OF_TESTS:
+    del os.environ[_name]
+os.environ["XDG_CONFIG_HOME"] = os.devnull
+os.environ["XSCL_PORT"] = "0"  # services of tests that run beside one another
 gc.disable()  # until all is collected: a sixth of the time of that
 
 SPARK = (

@@ -40,6 +40,13 @@ def patient_answers() -> Iterator[None]:
         patch.setattr(sql_service, "Limits", partial(Limits, seconds=PATIENT))
         patch.setattr(subscribing, "PATIENCE", waiting.PATIENCE)
         patch.setattr(editing, "COUNTING", waiting.PATIENCE)
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def patient_followers() -> Iterator[None]:
+    """Extend the wait for the first answer of a feed, in the modules here: it is a stated bound."""
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(feeds, "FIRST_ANSWER", FIRST_ANSWER)
         patch.setattr(in_process, "FIRST_ANSWER", FIRST_ANSWER)
         yield
