@@ -47,7 +47,6 @@ class ParsedFeed(FeedHeader):
     quality: str = ""
     items: tuple[FeedItem, ...] = ()
     name: str = ""
-    channel_url: str = ""
     omitted: int = 0
 
 
@@ -79,7 +78,6 @@ def parse_feed(
         quality=quality,
         items=make_items(channel, channel_url, seen_at),
         name=_name(channel, url),
-        channel_url=channel_url,
         omitted=omitted,
     )
 

@@ -79,7 +79,7 @@ def test_a_setting_is_everywhere(
     text, value = VALUES[KEYS[key].kind]
     (tmp_path / "xscl.toml").write_text(f"{key} = {text}")
     monkeypatch.chdir(tmp_path)
-    read = config(["serve"]).values[key]
+    read = config(["serve"])[key]
     assert read == (str(tmp_path / "a") if KEYS[key].is_path else value), "the file"
     page = (REFERENCE / "settings.md").read_text("utf-8")
     assert f"\n| `{key}` | " in page, "the reference of the file"

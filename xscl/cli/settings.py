@@ -15,7 +15,6 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,28 +38,23 @@ KEYS: Mapping[str, Setting] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Config:
-    """Values of a settings file by key (`KEYS`); `file` is None if there is no file."""
+def config(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> Mapping[str, Any]:
+    """Return the values of the first settings file by key (`KEYS`), none without a file.
 
-    file: Path | None
-    values: Mapping[str, Any]
-
-
-def config(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> Config:
-    """Return the first settings file; raises UsageError for unknown keys and wrong types."""
-    for folder in _folders(arguments, environ):
-        file = folder / NAME
-        if file.is_file():
-            return Config(file, _read(file))
-    return Config(None, {})
+    Raises UsageError for unknown keys and wrong types.
+    """
+    files = (folder / NAME for folder in _folders(arguments, environ))
+    return next((_read(file) for file in files if file.is_file()), {})
 
 
 def defaults(
-    found: Config, arguments: Sequence[str], group: TyperGroup, environ: Mapping[str, str]
+    found: Mapping[str, Any],
+    arguments: Sequence[str],
+    group: TyperGroup,
+    environ: Mapping[str, str],
 ) -> dict[str, Any]:
     """Return the settings as a `default_map` of the command that the arguments name."""
-    values = {name.replace("-", "_"): value for name, value in found.values.items()}
+    values = {name.replace("-", "_"): value for name, value in found.items()}
     token = environ.get("XSCL_TOKEN_FILE") or values.pop("token_file", None)
     if token is not None:
         values["token"] = f"@{token}"

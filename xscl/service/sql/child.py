@@ -109,7 +109,7 @@ def _answered(
     ((tree,),) = connection.execute("SELECT json_serialize_sql(?)", [question]).fetchall()
     used = check(question, tree, _public(tables))
     if len(duckdb.extract_statements(question)) != 1:
-        raise errors.NotSelect("only one SELECT statement can be run here")
+        raise errors.NotSelect(_SELECT)
     _create_relations(connection, tables, used)
     connection.execute("SET lock_configuration = true")
     try:
