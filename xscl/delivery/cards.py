@@ -293,10 +293,18 @@ def card(part: MatchDocument, joined: Mapping[int, JoinMark]) -> Card:
     if any(value.name == "channel_url" for value in values):
         shown = _item(part, values)
     else:
-        title = _named(values, "title") or next(iter(values), CardValue("", part.document))
+        title = _named(values, "title") or _subject(part, joined)
         others = _others(rows_of(part.tree, joined), [title])
         shown = Card(part.document, part.ts, title, None, CardValue(ROOT, root), None, (), others)
     return replace(shown, stream=part.stream, id=part.id, version=part.version, root=root)
+
+
+def _subject(part: MatchDocument, joined: Mapping[int, JoinMark]) -> CardValue:
+    """Return the first value of a document; of a list of records, the first compared one."""
+    leaves, rows = list(_leaves(part.tree, joined)), repeated_elements(part.tree)
+    if leaves and rows[leaves[0][0]] is not None:
+        leaves.sort(key=lambda leaf: not leaf[1].joined or rows[leaf[0]] is None)
+    return leaves[0][1] if leaves else CardValue("", part.document)
 
 
 def _item(part: MatchDocument, values: list[CardValue]) -> Card:

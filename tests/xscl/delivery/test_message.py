@@ -247,6 +247,17 @@ def test_what_is_compared_in_a_repeated_element_is_marked_and_never_left_out(kin
     assert [value.name for value in values].count("\N{HORIZONTAL ELLIPSIS}") == 2
 
 
+@pytest.mark.parametrize(
+    ("first", "title"), [("", "A-3"), ("<day>Monday</day>", "Monday"), ("<line/>", "A-3")]
+)
+def test_a_list_of_records_is_headed_by_the_one_that_is_compared(first: str, title: str) -> None:
+    lines = "".join(f"<line><sku>A-{n}</sku><qty>2</qty></line>" for n in range(5))
+    query = "S//list/line[./sku->x] FOLLOWED BY{x = y, 1 h} S//sale[./sku->y]"
+    sale = "<sale><sku>A-3</sku></sale>"
+    (match,) = matches(query, f"<list>{first}{lines}</list>", sale)
+    assert [card.title.text for card in shown(match, "x").cards] == [title, "A-3"]
+
+
 @pytest.mark.parametrize("kind", LINES)
 def test_messages_tell_a_repeated_element_in_a_line(kind: str) -> None:
     (match,) = matches("S//order->o", order(2, kind))
