@@ -87,6 +87,9 @@ def test_an_unknown_table_is_answered_with_near_ones(polled: Result) -> None:
     assert "watermarks" in failed(1, "sql", "SELECT * FROM watermark").rpartition("hint")[2]
     assert "such as documents, " in failed(1, "sql", "SELECT * FROM zzzzz")
     assert "hint" not in failed(1, "sql", "SELECT nix FROM documents")
+    assert "LINE 2: FROM documents WHERE docid = 1::DATE\n" in failed(
+        1, "sql", "SELECT docid\nFROM documents WHERE docid = 1::DATE"
+    )
     told = failed(1, "sql", "SELECT * FROM match")
     assert told == "xscl: there is no relation 'match'\nhint: did you mean matches?\n"
 

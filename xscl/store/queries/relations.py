@@ -495,6 +495,8 @@ def answer(
         for one in shown:
             connection.execute(one.view)
         found = connection.sql(query)
-        columns = enumerate(map(str, found.types), 1)
-        parts = [f"#{at}::VARCHAR" if _AS_TEXT.search(kind) else f"#{at}" for at, kind in columns]
+        as_text = [_AS_TEXT.search(str(kind)) is not None for kind in found.types]
+        if not any(as_text):  # within a projection the lines of errors are others
+            return found.to_arrow_table()
+        parts = [f"#{at}::VARCHAR" if one else f"#{at}" for at, one in enumerate(as_text, 1)]
         return found.project(", ".join(parts)).to_arrow_table().rename_columns(found.columns)
