@@ -16,8 +16,8 @@ namespaces, without entities:
 - At most 10 MB, 200,000 elements and attributes, 1,000 attributes of one element, 256 levels;
   names of 50,000 characters.  These are also libxml2's limits for depth and names.
 - At most 2,000,000 pairs of an element and an ancestor: `//a//b` can find so many.
-- At most 100,000,000 characters of names and namespaces in the paths of all nodes: answers
-  have these paths.
+- At most 100,000,000 characters of names and namespaces in the paths of all nodes, and of the texts
+  of all elements, each with what is inside it: answers have these paths, and joins these texts.
 
 Cost: a document that is too small to reach a limit takes one call of the
 parser.  A larger one is first measured with `bytes.count`; only if it has so
@@ -46,6 +46,9 @@ _NESTING = 2_000_000
 
 _PATHS = 100_000_000
 """The most characters of names and namespaces in the paths of all elements and attributes."""
+
+_TEXTS = 100_000_000
+"""The most characters of the texts of all elements, each with the texts inside it."""
 
 _DEPTH = 256  # levels, libxml2's limit
 _NAME = 50_000  # characters, libxml2's limit
@@ -99,6 +102,7 @@ def parse(xml: bytes) -> etree._Element:
     if len(xml) * _DEPTH > _NESTING * _ELEMENT:
         _check_nesting(root, xml)
         _check_paths(root, xml)
+        _check_texts(root, xml)
     return root
 
 
@@ -230,6 +234,22 @@ def _check_paths(root: etree._Element, xml: bytes) -> None:
         if characters > _PATHS:  # not at the end: each tag may have a megabyte of a namespace
             message = f"the paths of all nodes have more than {_PATHS:,} characters"
             raise MalformedDocument("xml_depth", message, element.sourceline or 1, 1)
+
+
+_length: Any = etree.XPath("string-length()")
+
+
+def _check_texts(root: etree._Element, xml: bytes) -> None:
+    """Raise for a document whose elements have too long texts together."""
+    least = _TEXTS // len(xml) + 1  # levels of elements that such texts need
+    if least > _DEPTH or not root.xpath(f"boolean({'/*' * least})"):
+        return
+    characters = 0
+    for element in root.iter("*"):
+        characters += int(_length(element))
+        if characters > _TEXTS:
+            message = f"the texts of all elements have more than {_TEXTS:,} characters"
+            raise MalformedDocument("xml_depth", message, 1, 1)
 
 
 START_TAG = re.compile(rb"""[^>"'=]*(?:=\s*(?:"[^"]*"|'[^']*')[^>"'=]*|=)*""")

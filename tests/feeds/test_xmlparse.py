@@ -190,6 +190,7 @@ def test_attributes_are_counted_wherever_their_element_stands(before: int, attri
     assert (caught.value.reason_code, caught.value.column) == ("xml_elements", 4 + before)
 
 
+NESTED = b"<r>" * 200 + b"%b" + b"</r>" * 200
 LONG_NAME = b"<%b>%%b</%b>" % ((b"n" * 50_000,) * 2)
 
 
@@ -207,6 +208,10 @@ LONG_NAME = b"<%b>%%b</%b>" % ((b"n" * 50_000,) * 2)
         (b"<r>" + b"<a>" * 250 + b"<b/>" * 7_800 + b"</a>" * 250 + b"</r>", None),
         (b"<r>" + b"<a>" * 250 + b"<b/>" * 8_000 + b"</a>" * 250 + b"</r>", "xml_depth"),
         (b"<r>" + b"<a>" * 100 + b"<b/>" * 40_000 + b"</a>" * 100 + b"</r>", "xml_depth"),
+        (NESTED % (b"x" * 499_000), None),
+        (NESTED % (b"x" * 501_000), "xml_depth"),
+        (NESTED % (b"<!--x-->x" * 501_000), "xml_depth"),
+        (b"<r>" + b"x" * 900_000 + NESTED.replace(b"%b", b"x" * 400_000) + b"</r>", None),
         (b"<r>" + LONG_NAME % (b"<i/>" * 1_990) + b"</r>", None),
         (b"<r>" + LONG_NAME % (b"<i/>" * 2_100) + b"</r>", "xml_depth"),
         (
