@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.project import python
+from tests.project import LEAN, python
 
 SETTINGS = """
 import decimal, faulthandler, gc, json, locale, logging, mimetypes, multiprocessing, os, random
@@ -103,11 +103,11 @@ def test_an_engine_leaves_its_host_alone(place: str, ends: str, tmp_path: Path) 
     assert (ran.stderr, ran.returncode) == ("", 0)
 
 
-OWNED = """
-import gc, sys, xscl
+OWNED = f"""{LEAN}
+import gc, xscl
 
 engine = xscl.Engine(owns_process=True)
-engine.subscribe_many((f"s{i}", f"S//a[./k='{i}']->x") for i in range(1_100))
+engine.subscribe_many((f"s{{i}}", f"S//a[./k='{{i}}']->x") for i in range(1_100))
 assert gc.get_freeze_count() > 10_000
 engine.push([xscl.Document("S", "d", 1, b"<a><k>1</k></a>")])
 assert gc.isenabled()
@@ -119,7 +119,7 @@ def test_an_engine_that_owns_its_process_freezes_and_ends_silently() -> None:
     assert (ran.stdout, ran.stderr, ran.returncode) == ("", "", 0)
 
 
-FAILED = """
+FAILED = f"""{LEAN}
 import xscl
 
 engine = xscl.Engine()

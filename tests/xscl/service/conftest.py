@@ -91,7 +91,7 @@ def serving(
     there = threading.Event()
     serving = ServeSettings(
         MASTER if spark else None,
-        poll_interval=0.05,
+        poll_interval=0.25,
         listen=replace(settings, port=0),
         fetching=fetching or PollSettings(),
         mail=mail,
