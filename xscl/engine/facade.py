@@ -473,7 +473,8 @@ class Engine:
         `since` on, for about two seconds of CPU.
 
         Raises QueryError, UnknownSubscription, DocumentError for a document that is not known or
-        whose text is not kept, and XsclError for a wrong number of documents.
+        whose text is not kept, XsclError for a wrong number of documents, and TooLong for documents
+        with too many choices of nodes.
         """
         for one in (query, *documents):
             _expect("a query or a document's id", one, str)
