@@ -178,7 +178,7 @@ class Subscriptions:
         return len(self._by_name)
 
     def __iter__(self) -> Iterator[Subscription]:
-        return iter(self._by_name.values())
+        return iter(tuple(self._by_name.values()))  # other threads add some meanwhile
 
     def __contains__(self, name: str) -> bool:
         return name in self._by_name

@@ -132,6 +132,14 @@ def test_matches_are_read_while_a_push_holds_the_engine(tmp_path: Path) -> None:
         assert len(read_by) == 1
 
 
+def test_subscriptions_are_read_while_others_are_added(engine: xscl.Engine) -> None:
+    """A report of the status that fails would end the service."""
+    engine.subscribe("first", PAIRS)
+    reading = iter(engine.state.subscriptions)
+    engine.subscribe("second", PAIRS)
+    assert [one.name for one in reading] == ["first"]
+
+
 def test_matches_are_counted_as_they_are_expanded(engine: xscl.Engine) -> None:
     """By columns: of those who share a join, came later, want updates, or one for each group."""
     shared = "S//a[./b->x] FOLLOWED BY{x=y, 1000 s} S//a[./b->y]"
