@@ -85,10 +85,7 @@ class Example:
     id: str
     part: MatchDocument
     side: ExampleSide
-
-    @property
-    def card(self) -> Card:
-        return of_reader(card(self.part, {}), str)
+    card: Card
 
 
 class ItemFilter(ListQuery):
@@ -300,7 +297,8 @@ def example(asked: PageRequest, name: str) -> Example:
     part = MatchDocument(
         account.named(known), row["ts"], tree, first, row["given"], number_in(known), feed_title
     )
-    return Example(part.document, part, ExampleSide(stream, next(steps_of(tree))[0]))
+    side = ExampleSide(stream, next(steps_of(tree))[0])
+    return Example(part.document, part, side, of_reader(card(part, {}), str))
 
 
 def _nodes(one: Example, nodes: Sequence[DocumentNode]) -> list[dict[str, Any]]:
