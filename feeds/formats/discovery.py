@@ -20,7 +20,7 @@ _PAGE = (
     rb"|center|font|table|form|img|iframe|frameset|h[1-6]|[uo]l|main|nav|header|section|article)\b"
 )
 _BEGIN = re.compile(
-    rb"(?:[^<]*+(?:<!--.*?(?:-->|\Z)|<\?[^>]*+|<!(?!--|doctype\s*html)[^>]*+))*+[^<]*+<(?=%s)"
+    rb"(?>(?:[^<]*+(?:<!--.*?(?:-->|\Z)|<\?[^>]*+|<!(?!--|doctype\s*html)[^>]*+))*)[^<]*+<(?=%s)"
     % _PAGE,
     re.IGNORECASE | re.DOTALL,
 )

@@ -166,7 +166,7 @@ def _number(found: re.Match[bytes]) -> bytes:
 
 
 _ROOT = re.compile(
-    rb"(?>\s+|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^>\[]*(?:\[[^\]]*\]\s*)?>)*+<([A-Za-z_][\w.:-]*)",
+    rb"(?>(?:\s+|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^>\[]*(?:\[[^\]]*\]\s*)?>)*)<([A-Za-z_][\w.:-]*)",
     re.DOTALL,
 )
 """The beginning of a document up to the name of its root, which is group 1."""
