@@ -353,6 +353,46 @@ def test_the_choices_that_are_tried_are_bounded(
         assert engine.why("q").closest is None
 
 
+RECORDS = f"{ORDERS} FOLLOWED BY{{{{{{}}, 3 h}}}} {INVOICES}"
+
+
+@pytest.mark.parametrize(
+    ("query", "near"),
+    [
+        (RECORDS.format("n = m AND t > a"), "'0' and '60'"),
+        (RECORDS.format("t > a AND n = m"), "'0' and '60'"),
+        (CROSSED.format("n = m AND t = a"), "'0' and '60'"),
+        (CROSSED.format("n = m AND n = concat(m, '') AND a = t"), "'60' and '0'"),
+    ],
+)
+def test_the_condition_that_fails_is_found_among_many_records(
+    query: str, near: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Equalities are tested first, and their partners looked up below the nodes that are chosen."""
+    monkeypatch.setattr("xscl.inspection.why.values.CHOICES_MADE", 9_000)
+    monkeypatch.setattr("xscl.inspection.why.values.CHOICES_ALONE", 1_000)
+    rows = [" ".join(f"{n}:{n + more}" for n in range(60)) for more in (0, 60)]
+    documents = [
+        records("d1", 1, "order", "total", rows[0]),
+        records("d2", 2, "bill", "sum", rows[1]),
+    ]
+    assert (only_failure(ask(query, documents, "d1", "d2"))[2] or "").startswith(near)
+
+
+def test_an_equality_looks_up_the_operand_whose_nodes_are_not_chosen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("xscl.inspection.why.values.CHOICES_MADE", 3_000)
+    rows = " ".join(f"{n}:{n}" for n in range(60))
+    documents = [
+        records("d1", 1, "order", "total", rows),
+        records("d2", 2, "bill", "sum", rows),
+        records("d3", 3, "pay", "paid", rows.replace("0:0", "0:1")),
+    ]
+    query = f"({ORDERS} FOLLOWED BY{{n = m, 3 h}} {INVOICES}) FOLLOWED BY{{q = a AND p = n, 3 h}}"
+    assert ask(f"{query} S//pay->y[./id->p][./paid->q]", documents, "d1", "d2", "d3").matched
+
+
 def test_an_answer_to_some_records_is_none_to_the_others() -> None:
     query = f"{ORDERS} NOT FOLLOWED BY{{n = m, 3 h}} {INVOICES}"
     documents = [

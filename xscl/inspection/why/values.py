@@ -37,6 +37,8 @@ CHOICES = 100
 """Maximum number of choices of nodes among which the nearest values are looked for."""
 CHOICES_MADE = 200_000
 """Maximum number of choices, whole or in part, for one question: some seconds."""
+CHOICES_ALONE = 20_000
+"""Maximum number of them that show if a condition that fails holds without the others."""
 PAIRS = 1_600
 """Maximum number of pairs of values that are compared."""
 PlacedNode: TypeAlias = tuple[int, int]
@@ -100,7 +102,7 @@ class Choices:
         self._bound = {place: bind(patterns[place], tree, {}) for place, tree in trees.items()}
         self._made = 0
         self._inside: dict[PlacedNode, dict[int, list[int]]] = {}
-        self._indexes: dict[OperandValues, dict[str, list[NodeChoice]]] = {}
+        self._indexes: dict[object, dict[str, list[NodeChoice]]] = {}
         self._places: dict[str, PlacedNode] = {
             node.variable: (component, number)
             for component, pattern in enumerate(patterns)
@@ -147,18 +149,22 @@ class Choices:
         """Return the steps from a choice to those of `of`: equalities come first, `names` last."""
         steps: list[_Step] = []
         known = set(chosen)
-        for conjunct in sorted(conjuncts, key=lambda one: one.equality is None):
+        for conjunct in _equalities_first(conjuncts):
             if conjunct.equality is None:
                 steps += self._nodes(conjunct.variables, known)
             else:
-                first, second = conjunct.equality
+                # The operand with known nodes comes first, the other one is looked up.
+                first, second = sorted(conjunct.equality, key=lambda one: self._is_new(one, known))
                 steps += self._nodes(first.names, known)
-                if known.isdisjoint(places := list(self._chains(second.names))):
-                    known.update(places)
-                    steps.append(partial(self._partners, first, second))
-                steps += self._nodes(second.names, known)
+                places = list(self._chains(second.names))
+                shared = tuple(place for place in places if place in known)
+                steps.append(partial(self._partners, first, second, shared))
+                known.update(places)
             steps.append(partial(self._tested, conjunct))
         return [*steps, *self._nodes(names, known)]
+
+    def _is_new(self, operand: OperandValues, known: set[PlacedNode]) -> bool:
+        return known.isdisjoint(self._chains(operand.names))
 
     def _nodes(self, names: Sequence[str], known: set[PlacedNode]) -> Iterator[_Step]:
         """Yield a step for each pattern node of variables that is not in `known`, and add it."""
@@ -199,15 +205,25 @@ class Choices:
         return ({place: node} for node in self._below(choice, place))
 
     def _partners(
-        self, first: OperandValues, second: OperandValues, choice: NodeChoice
+        self,
+        first: OperandValues,
+        second: OperandValues,
+        shared: tuple[PlacedNode, ...],
+        choice: NodeChoice,
     ) -> Iterator[NodeChoice]:
-        """Yield the nodes for which the second operand has a value that the first one has."""
-        index = self._indexes.get(second)
+        """Yield the nodes for which the second operand has a value that the first one has.
+
+        They lie below those that `choice` has for `shared`.
+        """
+        fixed = {place: choice[place] for place in shared}
+        key = second, tuple(fixed.items())
+        index = self._indexes.get(key)
         if index is None:
-            index = self._indexes[second] = {}
-            for row in self.of((), names=second.names):
+            index = {}
+            for row in self.of((), fixed, second.names):
                 for text in second.texts(self._chosen(row, second.names)):
                     index.setdefault(text, []).append(row)
+            self._indexes[key] = index  # a whole one only: `_holds_alone` goes on after TooLong
         for text in dict.fromkeys(first.texts(self._chosen(choice, first.names))):
             yield from index.get(text, ())
 
@@ -254,35 +270,51 @@ class Choices:
         """Yield an edge for each conjunct, with the values of one choice of nodes for all of them.
 
         It holds if some choice satisfies the conjunct, all before it that hold, and those of
-        `given` that do.  The values of the first that fails are the nearest of `CHOICES` choices.
+        `given` that do; equalities come first.  The values of the first that fails are the nearest
+        of `CHOICES` choices.
         """
         held: list[TestedConjunct] = []
         failing: list[TestedConjunct] = []
-        for conjunct in (*given, *conjuncts):
-            (held if self.hold([*held, conjunct]) else failing).append(conjunct)
+        for conjunct in (*given, *_equalities_first(conjuncts)):
+            # An equality that fails alone needs no choices for the others.
+            can_hold = conjunct.equality is None or self._hold([conjunct])
+            holds = can_hold and self._hold([*held, conjunct])
+            (held if holds else failing).append(conjunct)
         choices = list(islice(self.of(held), CHOICES))
         most = PAIRS // len(choices)
         chosen = choices[0]
         if failing:
             first = failing[0].predicate
             chosen = min(
-                choices, key=lambda one: closest_values(first, self._at(one), most).distance
+                choices, key=lambda one: closest_values(first, self._at(one, most), most).distance
             )
         for conjunct in conjuncts:
             holds = conjunct in held
             near = closest_values(conjunct.predicate, self._at(chosen)).text
-            if not holds and held and self.hold([conjunct]):
+            if not holds and held and self._holds_alone(conjunct):
                 near = f"{near} where the others hold"
             yield Edge("value", unparse(conjunct.predicate), holds, near)
 
-    def hold(self, conjuncts: Sequence[TestedConjunct]) -> bool:
+    def _hold(self, conjuncts: Sequence[TestedConjunct]) -> bool:
         """Return True if some choice of nodes satisfies all conjuncts."""
         return next(self.of(conjuncts), None) is not None
 
-    def _at(self, chosen: NodeChoice) -> Callable[[syntax.Operand], Sequence[str]]:
+    def _holds_alone(self, conjunct: TestedConjunct) -> bool:
+        """Return True if one of the first choices of nodes satisfies a conjunct."""
+        made, self._made = self._made, CHOICES_MADE - CHOICES_ALONE
+        try:
+            return self._hold([conjunct])
+        except TooLong:
+            return False
+        finally:
+            self._made = made
+
+    def _at(
+        self, chosen: NodeChoice, most: int = PAIRS
+    ) -> Callable[[syntax.Operand], Sequence[str]]:
         """Return the function of an operand that returns its values in extensions of a choice.
 
-        Of several variables at most `CHOICES` extensions count.
+        At most `most` extensions count, of several variables at most `CHOICES`.
         """
         parts = {component for component, _ in chosen}
 
@@ -297,11 +329,15 @@ class Choices:
                 return read("")
             if self._places[names[0]][0] not in parts:
                 return [text for item in self.items(names[0]) for text in read(item)]
-            rows = islice(self.of((), chosen, names), PAIRS)
+            rows = islice(self.of((), chosen, names), most)
             found = dict.fromkeys(self.item(row, names[0]) for row in rows)
             return [text for item in found if item is not None for text in read(item)]
 
         return values
+
+
+def _equalities_first(conjuncts: Sequence[TestedConjunct]) -> Sequence[TestedConjunct]:
+    return sorted(conjuncts, key=lambda one: one.equality is None)
 
 
 def _parts(predicate: syntax.Predicate) -> Iterator[syntax.Predicate]:
