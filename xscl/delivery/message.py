@@ -237,16 +237,17 @@ def messages_of(
     matches: Iterable[Match], *, grouped: bool = True, html: bool = False
 ) -> Iterator[Message]:
     """Group matches of one subscription, given in order of position, into messages."""
-    for _, group in groupby(matches, key=_group_of if grouped else _alone):
-        for part in in_messages(list(group)):
-            shown = entry_html(part) if html else ""
-            yield replace(message_of(part), html=shown)
+    for part in in_messages(matches, grouped=grouped):
+        shown = entry_html(part) if html else ""
+        yield replace(message_of(part), html=shown)
 
 
-def in_messages(matches: Sequence[Match]) -> Iterator[Sequence[Match]]:
-    """Yield the matches of each message, of matches of a subscription on the same documents."""
-    for begin in range(0, len(matches), TOGETHER):
-        yield matches[begin : begin + TOGETHER]
+def in_messages(matches: Iterable[Match], *, grouped: bool = True) -> Iterator[Sequence[Match]]:
+    """Yield the matches of each message, of matches of a subscription in order of position."""
+    for _, found in groupby(matches, key=_group_of if grouped else _alone):
+        group = list(found)
+        for begin in range(0, len(group), TOGETHER):
+            yield group[begin : begin + TOGETHER]
 
 
 def whole_groups(matches: Sequence[Match]) -> Sequence[Match]:
@@ -327,20 +328,16 @@ def _of_owner(one: DocumentSource) -> DocumentSource:
     return replace(one, document=owner_name(one.document), stream=owner_name(one.stream))
 
 
-def found_together(match: Match) -> tuple[str, ...]:
-    """Return the same value for all matches of a message, empty for a match without documents.
+def _group_of(match: Match) -> tuple[str, ...]:
+    """Return the same value for all matches of a message.
 
     They are found at once: matches of the same documents may end at several times, for a document
     that is alone on both sides of ELSE, several instants or runs, and be sent one by one.
     """
     if not match.names:
-        return ()
+        return (match.id,)
     instants = (at or "" for _, at in match.instants)
     return (str(match.version), str(match.t1), *match.by_block, *instants)
-
-
-def _group_of(match: Match) -> tuple[str, ...]:
-    return found_together(match) or (match.id,)
 
 
 def _alone(match: Match) -> str:

@@ -13,7 +13,6 @@ from typing import Protocol
 
 from xscl.delivery.message import (
     Message,
-    found_together,
     in_messages,
     messages_of,
     whole_groups,
@@ -121,7 +120,7 @@ def story_or_match(pages: MatchLog, group: Sequence[Match]) -> Sequence[Match] |
 
 
 def _in_messages(run: Sequence[Match]) -> Iterator[Sequence[Match]]:
-    """Yield the messages of matches on the same documents, subscription by subscription."""
+    """Yield the messages of matches with the same `result_of`, subscription by subscription."""
     by_subscription: dict[int, list[Match]] = {}
     for match in run:
         by_subscription.setdefault(match.number, []).append(match)
@@ -130,8 +129,9 @@ def _in_messages(run: Sequence[Match]) -> Iterator[Sequence[Match]]:
 
 
 def result_of(match: Match) -> tuple[str, ...]:
-    """Return `found_together` of a match, or its position if it has no documents.
+    """Return the time and the names of a match's documents, or its position if there are none.
 
-    Matches with the same value follow one another, and a page never ends between them.
+    It is the same for all subscriptions that share a result, whatever their versions.  Matches with
+    the same value follow one another, and a page never ends between them.
     """
-    return found_together(match) or (str(match.position),)
+    return (str(match.t1), *match.names) if match.names else (str(match.position),)

@@ -15,6 +15,7 @@ from xscl.delivery.channels.mail import mail_of
 from xscl.delivery.endpoint import Ntfy, Slack
 from xscl.delivery.message import CUT, LARGEST, TOGETHER, message_of, messages_of
 from xscl.delivery.message_reader import following, latest
+from xscl.engine.match_log import Page
 from xscl.subscriptions.match import Match
 from xscl.time_format import UNITS
 from xscl.web.gallery import all_found
@@ -74,6 +75,27 @@ def test_readers_have_the_messages_that_were_sent_one_by_one(query: str, repeate
         assert [one.id for one in following(engine.log, "q", 0).messages] == sent
         names = [group[0].names for group in read.groups]
         assert (len(set(names)) < len(names)) == repeated
+
+
+def test_subscriptions_of_one_query_have_whole_messages_whatever_their_versions() -> None:
+    with xscl.Engine() as engine:
+        query = "S//a[./k->k] FOLLOWED BY{k = m, 3 h} S//b[./k->m]"
+        engine.subscribe("p", "S//z")
+        engine.subscribe("q", query)
+        engine.edit("p", query)
+        for hour, root in enumerate("ab", 1):
+            xml = f"<{root}><k>1</k><k>2</k></{root}>".encode()
+            engine.push(Document("S", root, hour * UNITS["h"], xml))
+        engine.flush()
+
+        def read(before: int | None, limit: int) -> Page:
+            place = None if before is None else (before, 0)
+            return engine.log.page_of_all(
+                lambda _: True, before=place, limit=limit, newest_first=True
+            )
+
+        shown = [[one.subscription for one in group] for group in latest(read, 50).groups]
+    assert sorted(shown) == [["p", "p"], ["q", "q"]]
 
 
 @pytest.mark.parametrize("size", [10, LARGEST])
