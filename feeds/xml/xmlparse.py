@@ -97,12 +97,13 @@ def parse(xml: bytes) -> etree._Element:
         root = etree.fromstring(xml, _parsers.strict)
     except etree.XMLSyntaxError as error:
         raise _malformed(error) from None
-    # A shorter document cannot have more than `_NESTING` pairs of an element and an ancestor, nor
-    # `_PATHS`: n bytes may be n / 8 elements in a namespace of n / 2 characters.
+    # A shorter document cannot have more than `_NESTING` pairs of an element and an ancestor.
     if len(xml) * _DEPTH > _NESTING * _ELEMENT:
         _check_nesting(root, xml)
-        _check_paths(root, xml)
         _check_texts(root, xml)
+    # n bytes may be n / 21 levels and n / 12 leaves in a namespace of n / 3 characters.
+    if len(xml) ** 3 / 756 > _PATHS:
+        _check_paths(root, xml)
     return root
 
 
@@ -214,14 +215,17 @@ def _check_nesting(root: etree._Element, xml: bytes) -> None:
 
 
 _NAMES = re.compile(rb"<[^\s/>]+")
-_NAMESPACES = re.compile(rb"""xmlns(?::[^\s=:]*)?\s*=\s*["'][^"']*""")
+_NAMESPACES = re.compile(rb"""xmlns(?::[^\s=:]*)?\s*=\s*(?:"[^"]*|'[^']*)""")
 
 
 def _check_paths(root: etree._Element, xml: bytes) -> None:
     """Raise for a document whose nodes have paths of too many characters together."""
-    nodes = xml.count(b"<") - xml.count(b"</") + xml.count(b"=")
-    names, namespaces = ([0, *map(len, each.findall(xml))] for each in (_NAMES, _NAMESPACES))
-    if nodes * _DEPTH * (max(names) + max(namespaces)) <= _PATHS:
+    nodes = xml.count(b"<") + xml.count(b"=")  # or fewer: there are end tags
+    namespace = max(map(len, _NAMESPACES.findall(xml)), default=0)
+    # Names of a path are written in the document; one namespace may be that of all of them.
+    if nodes * (len(xml) + _DEPTH * namespace) <= _PATHS:
+        return
+    if nodes * _DEPTH * (max(map(len, _NAMES.findall(xml))) + namespace) <= _PATHS:
         return
     characters = 0
     lengths = [0]
@@ -230,7 +234,7 @@ def _check_paths(root: etree._Element, xml: bytes) -> None:
             lengths.pop()
             continue
         lengths.append(lengths[-1] + len(element.tag))
-        characters += lengths[-1] * (1 + len(element.attrib))
+        characters += lengths[-1] * (1 + len(element.attrib)) + sum(map(len, element.attrib))
         if characters > _PATHS:  # not at the end: each tag may have a megabyte of a namespace
             message = f"the paths of all nodes have more than {_PATHS:,} characters"
             raise MalformedDocument("xml_depth", message, element.sourceline or 1, 1)

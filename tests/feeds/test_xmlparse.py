@@ -224,6 +224,16 @@ LONG_NAME = b"<%b>%%b</%b>" % ((b"n" * 50_000,) * 2)
             b"<r xmlns:n='" + b"n" * 500_000 + b"'>" + b"<n:i n:a=''/>" * 90_000 + b"</r>",
             "xml_depth",
         ),
+        (
+            b"<r xmlns:n='" + b"n" * 40_000 + b"'>" + b"<i n:a=''/>" * 5_000 + b"</r>",
+            "xml_depth",
+        ),
+        (b"<r xmlns=\"'" + b"n" * 500_000 + b'">' + b"<i/>" * 300 + b"</r>", "xml_depth"),
+        (NESTED.replace(b"<r>", b"<r xmlns='%b'>" % (b"n" * 2_500), 1) % (b"<i/>" * 90), None),
+        (
+            NESTED.replace(b"<r>", b"<r xmlns='%b'>" % (b"n" * 2_500), 1) % (b"<i/>" * 500),
+            "xml_depth",
+        ),
         (b"<r><![CDATA[" + b"<i>=" * 300_000 + b"]]></r>", None),
         (b"<r>" + b"= " * 100_000 + b"</r>", None),
         (b"<r>" + b'&lt;a href="x">y&lt;/a>' * 2_000 + b"</r>", None),
