@@ -533,6 +533,16 @@ def test_else() -> None:
     assert next(alone.lines()) == "q matches d3 alone"
     assert ask(query, documents, "d3").matched
     assert only_failure(ask(query, documents, "d1", NONE))[2] == "d1 is answered by d2"
+    silent = f"({query}) NOT FOLLOWED BY{{u = v, 3 h}} S//blog->e[./title->v]"
+    assert ask(silent, [*documents, book("d9", 20)], "d3", NONE).matched
+
+
+def test_else_of_a_side_that_else_leaves_without_a_document() -> None:
+    query = f"({BOOK} JOIN{{t=u, 3 h}} {BLOG} ELSE) JOIN{{t=v, 3 h}} S//note->e[./title->v] ELSE"
+    documents = [blog("d1", 1, "<title>x</title>"), book("d2", 2), blog("d3", 3), book("d9", 20)]
+    assert ask(query, documents, NONE, "d1", NONE).matched
+    assert ask(query, documents, "d2", "d3", NONE).matched
+    assert only_failure(ask(query, documents, NONE, "d3", NONE))[0] == "order"
 
 
 def test_an_absence_that_is_not_decided_yet_does_not_fail(engine: Engine) -> None:

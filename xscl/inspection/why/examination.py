@@ -17,7 +17,7 @@ from xscl.documents.document_ids import StoredDocument
 from xscl.inspection.reasons import Edge, Why
 from xscl.inspection.replay import TRIED, TrialScope
 from xscl.inspection.why.mismatch import mismatch, with_names
-from xscl.inspection.why.question import KnownDocument, WhyQuestion, covered
+from xscl.inspection.why.question import KnownDocument, WhyQuestion, covered, lacks
 from xscl.inspection.why.values import Choices, TestedConjunct
 from xscl.language import normalform as nf
 from xscl.language.names import with_prefixes
@@ -100,7 +100,7 @@ class Examination:
                 assert_never(form)
 
     def _given(self, form: nf.NormalForm) -> bool:
-        return all(self._question.documents[place] is not None for place in covered(form))
+        return not lacks(form, self._question.documents)
 
     def _scan(self, component: int) -> QuerySide:
         block = self._normal.blocks[component]
@@ -152,8 +152,12 @@ class Examination:
         return found
 
     def _compared(self, form: nf.AbsenceForm, side: nf.NormalForm) -> list[str]:
-        """Return the variables of a side of an absence that its predicate compares."""
-        mine, conjuncts = nf.components(side), self._choices.conjuncts(form.predicate)
+        """Return the variables of a side of an absence that its predicate compares.
+
+        Those that ELSE leaves without a document are bound to no nodes.
+        """
+        mine = {place for place in nf.components(side) if place in self._question.trees}
+        conjuncts = self._choices.conjuncts(form.predicate)
         names = (name for conjunct in conjuncts for name in conjunct.variables)
         return [name for name in names if self._normal.places[name] in mine]
 
@@ -195,9 +199,8 @@ class Examination:
         """Add the edges by which the right side answers the left one; return the right side."""
         for place in covered(form.right):
             known = self._question.documents[place]
-            assert known is not None
-            missed = self._question.unseen(known)
-            if missed is not None:
+            missed = None if known is None else self._question.unseen(known)
+            if known is not None and missed is not None:
                 self._edges.append(Edge("registration", known.stored.id, False, missed))
         right = self._part(form.right)
         self._edges.extend(belated(self._latest, right))
@@ -499,7 +502,7 @@ def _instead(
             expression = expression.expression
         assert isinstance(expression, Join)
         plain = replace(expression, alone=(False, False), negated=False)
-        is_right = question.documents[covered(form.left)[0]] is None
+        is_right = lacks(form.left, question.documents)
         mine = slice(-len(wanted), None) if is_right else slice(len(wanted))
         pairs = [
             match
@@ -558,8 +561,8 @@ def _pending(question: WhyQuestion) -> str | None:
 
 def _is_answer(question: WhyQuestion, form: nf.AbsenceForm) -> bool:
     """Return True if the match of the question has an answer, as FOLLOWED BY ... ELSE may."""
-    both = (*covered(form.left), *covered(form.right))
-    return form.otherwise and all(question.documents[place] is not None for place in both)
+    sides = form.left, form.right
+    return form.otherwise and not any(lacks(side, question.documents) for side in sides)
 
 
 def _others(left: tuple[str, ...], verb: str, others: set[tuple[str, ...]]) -> str | None:

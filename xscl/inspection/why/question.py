@@ -299,13 +299,13 @@ def _placed(query: CompiledQuery, names: Sequence[str]) -> tuple[str | None, ...
     placed = zip(_chosen(query, len(given)), given, strict=False)
     by_place: Mapping[int, str | None] = dict(placed)
     found = [by_place.get(place) for place in range(len(query.normal.blocks))]
-    lacks = _lacks(query.normal.form, found)
-    if len(given) == blocks and lacks and any(found):
+    has_gaps = lacks(query.normal.form, found)
+    if len(given) == blocks and has_gaps and any(found):
         raise XsclError(
             f"{NONE!r} stands for a block that a match need not have a document of",
             hint="name a document for each other block",
         )
-    if len(given) > blocks or lacks or not any(found):
+    if len(given) > blocks or has_gaps or not any(found):
         raise XsclError(
             f"{counted(len(names), 'document')} for a query of {counted(blocks, 'block')}",
             hint="name a document for each block, in their order",
@@ -322,8 +322,8 @@ def needed_blocks(query: CompiledQuery) -> set[int]:
     return read.difference(*map(covered, sides))
 
 
-def _lacks(form: NormalForm, found: Sequence[str | None]) -> bool:
-    """Return True if a needed block has no document; `found` has the documents' names by block.
+def lacks(form: NormalForm, found: Sequence[object | None]) -> bool:
+    """Return True if a needed block has no document; `found` has the documents by block.
 
     Of an outer join one side suffices.
     """
@@ -333,11 +333,11 @@ def _lacks(form: NormalForm, found: Sequence[str | None]) -> bool:
         case CalendarForm():
             return False
         case AbsenceForm():
-            if form.alone[1] and None in (found[place] for place in covered(form.left)):
-                return _lacks(form.right, found)
-            return _lacks(form.left, found)
+            if form.alone[1] and lacks(form.left, found):
+                return lacks(form.right, found)
+            return lacks(form.left, found)
         case _:
-            return _lacks(form.left, found) or _lacks(form.right, found)
+            return lacks(form.left, found) or lacks(form.right, found)
 
 
 def paired_blocks(form: NormalForm) -> set[int]:
