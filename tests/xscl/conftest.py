@@ -30,7 +30,7 @@ Questions run at a lower priority, so that six busy processes leave them a fifti
 """
 
 FIRST_ANSWER = 50.0
-"""Seconds for the first answer of a feed; a user has it polled again after a minute at least."""
+"""Seconds that a test waits for the first answer of a feed; a service waits five."""
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -31,7 +31,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _NAME = re.compile(r"[^\W\d][\w.-]*(?::[^\W\d][\w.-]*)?")
-_ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|#[0-9]+|#x[0-9a-fA-F]+);")
+_ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|#[0-9]{1,20}|#x[0-9a-fA-F]{1,20});")
 
 
 def cut_constructors(text: str, embedded: ReadEmbedded) -> tuple[str, list[Element]]:

@@ -61,7 +61,7 @@ class RetiredVersions:
             self._index(stored_subscription)
 
     def __iter__(self) -> Iterator[Subscription]:
-        for versions in self.by_name.values():
+        for versions in tuple(self.by_name.values()):  # another thread may add some meanwhile
             yield from versions
 
     def of(self, name: str) -> Sequence[Subscription]:
@@ -224,7 +224,7 @@ class Subscriptions:
 
     def removed(self) -> list[str]:
         """Return the names of removed subscriptions whose matches are kept."""
-        return [name for name in self.retired.by_name if name not in self._by_name]
+        return [name for name in tuple(self.retired.by_name) if name not in self._by_name]
 
     def receivers(self, qid: int) -> Sequence[Subscription]:
         """Return the subscriptions that share the results of a qid, then their earlier versions."""

@@ -140,6 +140,17 @@ def test_subscriptions_are_read_while_others_are_added(engine: xscl.Engine) -> N
     assert [one.name for one in reading] == ["first"]
 
 
+def test_earlier_versions_are_read_while_others_end(engine: xscl.Engine) -> None:
+    engine.subscribe("first", PAIRS)
+    engine.subscribe("second", PAIRS)
+    engine.push([document(1), document(2)])
+    engine.unsubscribe("first")
+    reading = iter(engine.state.subscriptions.retired)
+    names = [next(reading).name]
+    engine.unsubscribe("second")
+    assert [*names, *(one.name for one in reading)] == ["first"]
+
+
 def test_matches_are_counted_as_they_are_expanded(engine: xscl.Engine) -> None:
     """By columns: of those who share a join, came later, want updates, or one for each group."""
     shared = "S//a[./b->x] FOLLOWED BY{x=y, 1000 s} S//a[./b->y]"

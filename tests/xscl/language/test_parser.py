@@ -387,3 +387,12 @@ def test_windows_as_printed() -> None:
 def test_braces_within_the_braces_of_a_constructor() -> None:
     query = parse('SELECT <a>{x/Q{urn:u}b[. = "}"]}</a> FROM S//a->x')
     assert parse(unparse(query)) == query
+
+
+@pytest.mark.parametrize("reference", ["&#{};", "&#x{};"])
+@pytest.mark.parametrize("element", ["<a>{}</a>", '<a b="{}"/>', "<a b='{}'/>"])
+def test_a_reference_of_thousands_of_digits_is_refused(reference: str, element: str) -> None:
+    """`int` reads no text of over 4,300 digits."""
+    made = element.format(reference.format("9" * 5_000))
+    with pytest.raises(QueryError, match=r"unknown entity|too complex"):
+        parse(f"SELECT {made} FROM S//x->x JOIN{{x=y, 1 h}} S//y->y")
